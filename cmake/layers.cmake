@@ -1,0 +1,67 @@
+# The layers of the library as object libraries.
+#
+# A source is typed unless it is listed here: typed sources are compiled once for float and once for double, those of
+# la/kernel once more for each instruction set.
+
+set(PSGD_UNTYPED
+  src/group/spec.c src/group/fit.c src/group/describe.c src/group/registry.c
+  src/precond/precond.c src/precond/options.c)
+set(PSGD_UNTYPED_LAYERS core)
+set(PSGD_TYPED_LAYERS la group precond)
+
+set(PSGD_LIBRARIES PkgConfig::OPENBLAS ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
+
+function(psgd_object name)
+  add_library(${name} OBJECT ${ARGN})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                             ${LAPACKE_INCLUDE} ${RANDOM123_INCLUDE})
+  target_compile_definitions(${name} PRIVATE PSGD_VERSION="${PROJECT_VERSION}" _GNU_SOURCE)
+  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS OpenMP::OpenMP_C)
+endfunction()
+
+function(psgd_typed name dtype)
+  psgd_object(${name} ${ARGN})
+  target_compile_definitions(${name} PRIVATE PSGD_TYPED_SOURCE)
+  if(dtype STREQUAL f64)
+    target_compile_definitions(${name} PRIVATE PSGD_REAL_F64)
+  endif()
+endfunction()
+
+function(psgd_add_layers)
+  file(GLOB kernels CONFIGURE_DEPENDS src/la/kernel/*.c)
+  foreach(layer ${PSGD_UNTYPED_LAYERS})
+    file(GLOB sources CONFIGURE_DEPENDS src/${layer}/*.c)
+    list(APPEND untyped ${sources})
+  endforeach()
+  foreach(source ${PSGD_UNTYPED})
+    list(APPEND untyped ${PROJECT_SOURCE_DIR}/${source})
+  endforeach()
+  foreach(layer ${PSGD_TYPED_LAYERS})
+    file(GLOB sources CONFIGURE_DEPENDS src/${layer}/*.c)
+    list(APPEND typed ${sources})
+  endforeach()
+  list(REMOVE_ITEM typed ${untyped})
+  psgd_object(psgd_core ${untyped})
+
+  set(isas portable)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(APPEND isas avx2 avx512)
+    set(flags_avx2 -mavx2 -mfma)
+    set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
+  endif()
+  foreach(dtype f32 f64)
+    psgd_typed(psgd_${dtype} ${dtype} ${typed})
+    list(APPEND objects $<TARGET_OBJECTS:psgd_${dtype}>)
+    list(LENGTH isas isa_count)
+    if(isa_count GREATER 1)
+      target_compile_definitions(psgd_${dtype} PRIVATE PSGD_HAVE_X86)
+    endif()
+    foreach(isa ${isas})
+      psgd_typed(psgd_kernel_${dtype}_${isa} ${dtype} ${kernels})
+      target_compile_definitions(psgd_kernel_${dtype}_${isa} PRIVATE PSGD_ISA=${isa})
+      target_compile_options(psgd_kernel_${dtype}_${isa} PRIVATE -O3 -fopenmp-simd ${flags_${isa}})
+      list(APPEND objects $<TARGET_OBJECTS:psgd_kernel_${dtype}_${isa}>)
+    endforeach()
+  endforeach()
+  set(PSGD_LAYER_OBJECTS ${objects} PARENT_SCOPE)
+endfunction()

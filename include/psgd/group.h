@@ -1,0 +1,33 @@
+/* Group specs: what there is, and what a spec costs on a tensor. The grammar is in the README and in psgd group --help.
+ */
+#ifndef PSGD_GROUP_H
+#define PSGD_GROUP_H
+
+#include <stdint.h>
+
+#include <psgd/context.h>
+#include <psgd/dtype.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The names that a context knows, from 0; NULL past the last. context may be NULL. */
+const char *psgd_group_name(const psgd_context *context, int index);
+const char *psgd_group_summary(const psgd_context *context, int index);
+const char *psgd_group_formula(const psgd_context *context, int index); /* numbers stored, in terms of n */
+
+/* What a group on a tensor of this shape stores and costs. Nothing of that size is allocated to find out. */
+psgd_status psgd_group_cost(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
+                            psgd_dtype dtype, int64_t *numbers, int64_t *bytes, double *update_flops,
+                            double *update_bytes, double *apply_flops, double *apply_bytes);
+
+/* The spec as a tree, one line a group, with sizes and numbers. Free the text with psgd_text_free. */
+psgd_status psgd_group_tree(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
+                            psgd_dtype dtype, char **tree);
+void psgd_text_free(const psgd_context *context, char *chars);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,72 @@
+/* A preconditioner P = Q'Q for one tensor, Q on a matrix Lie group, fitted online.
+ *
+ * Arrays are of the preconditioner's number type, in C order, as many numbers as the tensor has. Distinct
+ * preconditioners may be used from distinct threads. No call but create allocates (condition and factor excepted). */
+#ifndef PSGD_PRECOND_H
+#define PSGD_PRECOND_H
+
+#include <stdint.h>
+
+#include <psgd/context.h>
+#include <psgd/dtype.h>
+#include <psgd/options.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct psgd_precond psgd_precond;
+
+/* Options (psgd_precond_options_text lists them): criterion, damping, step, norm, init-scale, init, pairs, integrate,
+ * unbiased, batch, average. options may be NULL and need not outlive the call. */
+psgd_status psgd_precond_create(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
+                                psgd_dtype dtype, const psgd_options *options, psgd_precond **precond);
+void psgd_precond_free(psgd_precond *precond);
+
+/* Help for the options, a line each. Free it with psgd_text_free. */
+psgd_status psgd_precond_options_text(const psgd_context *context, char **help);
+
+/* One update from the pair (v, h): v ~ N(0, I), h = Hv (newton; the caller's own (dtheta, dgradient) will do as well)
+ * or a gradient (fisher: damping * v is added here). v may be NULL where it is integrated out. On any failure Q is as
+ * it was. */
+psgd_status psgd_precond_update(psgd_precond *precond, const void *v, const void *h);
+
+/* One update from the mean over count pairs, one after the other in v and h; count is at most the option pairs. */
+psgd_status psgd_precond_update_pairs(psgd_precond *precond, int64_t count, const void *v, const void *h);
+
+typedef enum psgd_operator {
+    PSGD_APPLY_P, /* Q'Q     */
+    PSGD_APPLY_P2,
+    PSGD_APPLY_Q,
+    PSGD_APPLY_QT,
+    PSGD_APPLY_P_INVERSE,
+    PSGD_APPLY_P2_INVERSE,
+    PSGD_APPLY_Q_INVERSE,
+    PSGD_APPLY_QT_INVERSE
+} psgd_operator;
+
+/* y <- the operator times x; x and y may be the same array. */
+psgd_status psgd_precond_apply(const psgd_precond *precond, psgd_operator what, const void *x, void *y);
+
+/* h'Ph + v'P^-1 v for this pair (with damping as in an update): what the fit makes small in the mean. */
+psgd_status psgd_precond_criterion(psgd_precond *precond, const void *v, const void *h, double *value);
+
+/* The ratio of the largest to the smallest singular value of Q: exact for small and for diagonal factors, otherwise
+ * estimated from below by power iteration. */
+psgd_status psgd_precond_condition(const psgd_precond *precond, double *condition);
+
+/* Q as dense matrices: one for each factor of a kron at the root, else one. */
+int psgd_precond_factor_count(const psgd_precond *precond);
+int64_t psgd_precond_factor_size(const psgd_precond *precond, int factor);
+psgd_status psgd_precond_factor(const psgd_precond *precond, int factor, void *Q);
+
+psgd_status psgd_precond_set_step(psgd_precond *precond, double step);
+int64_t psgd_precond_size(const psgd_precond *precond);    /* numbers in the tensor */
+int64_t psgd_precond_updates(const psgd_precond *precond); /* made so far */
+int64_t
+psgd_precond_skipped(const psgd_precond *precond); /* parts of updates that would have left the group, left out */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

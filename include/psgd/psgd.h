@@ -1,0 +1,12 @@
+/* libpsgd: preconditioned SGD on matrix Lie groups. */
+#ifndef PSGD_PSGD_H
+#define PSGD_PSGD_H
+
+#include <psgd/context.h>
+#include <psgd/dtype.h>
+#include <psgd/group.h>
+#include <psgd/options.h>
+#include <psgd/precond.h>
+#include <psgd/status.h>
+
+#endif

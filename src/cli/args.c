@@ -1,0 +1,205 @@
+/* Reading the command line against a verb's flags. */
+#include "cli/args.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *cli_value(const cli_args *args, const char *name)
+{
+    for (int i = args->flag_count - 1; i >= 0; i--) {
+        if (!strcmp(args->name[i], name)) return args->value[i];
+    }
+    return NULL;
+}
+
+static void say(const char *format, va_list args)
+{
+    fputs("psgd: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+}
+
+int cli_wrong_use(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return EXIT_WRONG_USE;
+}
+
+int cli_failure(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(format, args);
+    va_end(args);
+    return EXIT_FAILURE;
+}
+
+int cli_status(psgd_status status)
+{
+    if (status == PSGD_OK) return EXIT_SUCCESS;
+    bool wrong = status == PSGD_ERR_SPEC || status == PSGD_ERR_ARGUMENT;
+    fprintf(stderr, "psgd: %s\n", psgd_last_error());
+    return wrong ? EXIT_WRONG_USE : EXIT_FAILURE;
+}
+
+static const option_row *find_option(const cli_verb *verb, const char *name)
+{
+    int count = verb->options ? *verb->option_count : 0;
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(verb->options[i].name, name)) return &verb->options[i];
+    }
+    return NULL;
+}
+
+static const cli_flag *find_flag(const cli_verb *verb, const char *name)
+{
+    for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
+        if (!strcmp(flag->name, name)) return flag;
+    }
+    return NULL;
+}
+
+static int refuse_flag(const cli_verb *verb, const char *name)
+{
+    const char *names[256];
+    int count = 0;
+    for (const cli_flag *flag = verb->flags; flag && flag->name && count < 256; flag++) names[count++] = flag->name;
+    int options = verb->options ? *verb->option_count : 0;
+    for (int i = 0; i < options && count < 256; i++) names[count++] = verb->options[i].name;
+    const char *near = psgd__nearest(name, names, count);
+    return cli_wrong_use("psgd %s has no flag --%s%s%s%s; psgd %s --help shows all", verb->name, name,
+                         near ? "; did you mean --" : "", near ? near : "", near ? "?" : "", verb->name);
+}
+
+static int add_flag(const cli_verb *verb, cli_args *args, const char *word, const char *next, int *used)
+{
+    char name[64];
+    const char *equals = strchr(word, '=');
+    size_t length = equals ? (size_t)(equals - word) : strlen(word);
+    if (length >= sizeof name) return cli_wrong_use("psgd %s has no flag --%.40s...", verb->name, word);
+    memcpy(name, word, length);
+    name[length] = 0;
+
+    const cli_flag *flag = find_flag(verb, name);
+    const option_row *option = find_option(verb, name);
+    if (!flag && !option) return refuse_flag(verb, name);
+    if (args->flag_count == CLI_MAX_FLAGS) return cli_wrong_use("too many flags");
+
+    bool wants = flag ? flag->value != NULL : true;
+    const char *value = equals ? equals + 1 : wants ? next : "";
+    if (wants && !value) return cli_wrong_use("--%s needs a value", name);
+    if (!wants && equals) return cli_wrong_use("--%s takes no value", name);
+    args->name[args->flag_count] = flag ? flag->name : option->name;
+    args->value[args->flag_count++] = value;
+    *used = wants && !equals ? 2 : 1;
+    return EXIT_SUCCESS;
+}
+
+static void print_help(const cli_verb *verb)
+{
+    printf("usage: %s\n\n%s.\n\n", verb->usage, verb->summary);
+    for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
+        char left[80];
+        snprintf(left, sizeof left, "--%s %s", flag->name, flag->value ? flag->value : "");
+        printf("  %-34s %s\n", left, flag->help);
+    }
+    if (verb->options) {
+        text lines = {0};
+        psgd__options_help(&lines, verb->options, *verb->option_count);
+        if (lines.chars) fputs(lines.chars, stdout);
+        psgd__text_free(&lines);
+    }
+    printf("  %-34s %s\n", "--help", "this text");
+    if (verb->more) printf("\n%s", verb->more);
+}
+
+int cli_run(const cli_verb *verb, int argc, char **argv)
+{
+    cli_args args = {0};
+    for (int i = 0, used = 1; i < argc; i += used) {
+        const char *word = argv[i];
+        used = 1;
+        if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
+            print_help(verb);
+            return EXIT_SUCCESS;
+        }
+        if (!strncmp(word, "--", 2) && word[2]) {
+            int status = add_flag(verb, &args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used);
+            if (status != EXIT_SUCCESS) return status;
+        } else if (args.positional_count == CLI_MAX_POSITIONAL) {
+            return cli_wrong_use("too many arguments");
+        } else {
+            args.positional[args.positional_count++] = word;
+        }
+    }
+    return verb->run(&args);
+}
+
+bool cli_shape(const char *word, int *modes, int64_t shape[32])
+{
+    const char *at = word;
+    for (*modes = 0; *modes < 32;) {
+        char *end;
+        errno = 0;
+        long long size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
+        if (size < 1 || errno) break;
+        shape[(*modes)++] = size;
+        if (!*end) return true;
+        if (*end != 'x') break;
+        at = end + 1;
+    }
+    cli_wrong_use("'%s' is not a shape; write sizes of 1 or more with x between them, as in 4096x4097", word);
+    return false;
+}
+
+bool cli_dtype(const char *word, psgd_dtype *dtype)
+{
+    bool f32 = !strcmp(word, "f32"), f64 = !strcmp(word, "f64");
+    if (!f32 && !f64) {
+        cli_wrong_use("--dtype is f32 or f64, not '%s'", word);
+        return false;
+    }
+    *dtype = f64 ? PSGD_F64 : PSGD_F32;
+    return true;
+}
+
+bool cli_number(const char *flag, const char *word, double *number)
+{
+    char *end;
+    *number = strtod(word, &end);
+    if (end != word && !*end && isfinite(*number)) return true;
+    cli_wrong_use("--%s needs a finite number, not '%s'", flag, word);
+    return false;
+}
+
+bool cli_count(const char *flag, const char *word, int64_t *count)
+{
+    char *end;
+    errno = 0;
+    *count = strtoll(word, &end, 10);
+    if (end != word && !*end && !errno && *count >= 0) return true;
+    cli_wrong_use("--%s needs a whole number of 0 or more, not '%s'", flag, word);
+    return false;
+}
+
+psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options)
+{
+    PSGD_TRY(psgd_options_create(NULL, options));
+    for (int i = 0; i < args->flag_count; i++) {
+        if (!find_option(verb, args->name[i])) continue;
+        psgd_status status = psgd_options_set(*options, args->name[i], args->value[i]);
+        if (status != PSGD_OK) {
+            psgd_options_free(*options);
+            *options = NULL;
+            return status;
+        }
+    }
+    return PSGD_OK;
+}

@@ -1,0 +1,9 @@
+/* Every verb, in the order in which psgd --help shows them: one line here and one in main.c. */
+#ifndef PSGD_CLI_VERBS_H
+#define PSGD_CLI_VERBS_H
+
+#include "cli/cli.h"
+
+extern const cli_verb verb_group;
+
+#endif

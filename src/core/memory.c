@@ -1,0 +1,59 @@
+/* The allocator hook, and the default behind it.
+ *
+ * Blocks are aligned to 64 bytes by hand so that any allocator that aligns like malloc will do. The byte before the
+ * aligned address cannot hold the shift (up to 80), so a pointer to the block is kept there instead. */
+#include "core/memory.h"
+#include "core/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64 };
+
+bool psgd__mul_fits(int64_t a, int64_t b, int64_t *product)
+{
+    return !__builtin_mul_overflow(a, b, product);
+}
+
+bool psgd__add_fits(int64_t a, int64_t b, int64_t *sum)
+{
+    return !__builtin_add_overflow(a, b, sum);
+}
+
+void *psgd__alloc(const psgd_context *context, int64_t count, size_t size)
+{
+    int64_t bytes;
+    if (count < 0 || !psgd__mul_fits(count, (int64_t)size, &bytes)) return NULL;
+    if (!psgd__add_fits(bytes, ALIGNMENT + (int64_t)sizeof(void *), &bytes)) return NULL;
+
+    void *block = context ? context->allocator.allocate(context->allocator.data, (size_t)bytes)
+                          : calloc(1, (size_t)bytes);
+    if (!block) return NULL;
+    if (context) memset(block, 0, (size_t)bytes);
+
+    uintptr_t start = (uintptr_t)block + sizeof(void *);
+    char *aligned = (char *)block + sizeof(void *) + ((ALIGNMENT - start % ALIGNMENT) % ALIGNMENT);
+    memcpy(aligned - sizeof(void *), &block, sizeof block);
+    return aligned;
+}
+
+void psgd__free(const psgd_context *context, void *memory)
+{
+    if (!memory) return;
+
+    void *block;
+    memcpy(&block, (char *)memory - sizeof(void *), sizeof block);
+    if (context) {
+        context->allocator.release(context->allocator.data, block);
+    } else {
+        free(block);
+    }
+}
+
+char *psgd__strdup(const psgd_context *context, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = psgd__alloc(context, (int64_t)bytes, 1);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}

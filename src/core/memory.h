@@ -1,0 +1,21 @@
+/* Allocation through the context's hook. Everything here takes a NULL context for malloc and free. */
+#ifndef PSGD_CORE_MEMORY_H
+#define PSGD_CORE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <psgd/context.h>
+
+/* NULL on failure, also where count * size overflows. Zeroed, aligned to 64 bytes for vector kernels. */
+void *psgd__alloc(const psgd_context *context, int64_t count, size_t size);
+void psgd__free(const psgd_context *context, void *memory);
+
+char *psgd__strdup(const psgd_context *context, const char *text);
+
+/* a * b and a + b for sizes (both >= 0): false where the result does not fit int64_t. */
+bool psgd__mul_fits(int64_t a, int64_t b, int64_t *product);
+bool psgd__add_fits(int64_t a, int64_t b, int64_t *sum);
+
+#endif

@@ -1,0 +1,225 @@
+#include "core/options.h"
+#include "core/memory.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct pair {
+    struct pair *next;
+    char *value;
+    char name[];
+} pair;
+
+struct psgd_options {
+    const psgd_context *context;
+    pair *first;
+};
+
+psgd_status psgd_options_create(const psgd_context *context, psgd_options **options)
+{
+    if (!options) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_options_create: options is NULL");
+    *options = psgd__alloc(context, 1, sizeof **options);
+    if (!*options) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an option list");
+    (*options)->context = context;
+    return PSGD_OK;
+}
+
+void psgd_options_free(psgd_options *options)
+{
+    if (!options) return;
+    for (pair *at = options->first, *next; at; at = next) {
+        next = at->next;
+        psgd__free(options->context, at->value);
+        psgd__free(options->context, at);
+    }
+    psgd__free(options->context, options);
+}
+
+static pair *find(const psgd_options *options, const char *name)
+{
+    for (pair *at = options ? options->first : NULL; at; at = at->next) {
+        if (!strcmp(at->name, name)) return at;
+    }
+    return NULL;
+}
+
+psgd_status psgd_options_set(psgd_options *options, const char *name, const char *value)
+{
+    if (!options || !name || !value) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_options_set: options, name and value must not be NULL");
+    }
+    char *copy = psgd__strdup(options->context, value);
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for option %s", name);
+
+    pair *at = find(options, name);
+    if (at) {
+        psgd__free(options->context, at->value);
+        at->value = copy;
+        return PSGD_OK;
+    }
+    size_t length = strlen(name);
+    at = psgd__alloc(options->context, (int64_t)(sizeof *at + length + 1), 1);
+    if (!at) {
+        psgd__free(options->context, copy);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for option %s", name);
+    }
+    memcpy(at->name, name, length + 1);
+    at->value = copy;
+    at->next = options->first;
+    options->first = at;
+    return PSGD_OK;
+}
+
+psgd_status psgd_options_set_number(psgd_options *options, const char *name, double value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.17g", value);
+    return psgd_options_set(options, name, digits);
+}
+
+static psgd_status refuse_range(const option_row *row, const char *value)
+{
+    char least[40] = "", most[40] = "";
+    if (row->least > -HUGE_VAL) snprintf(least, sizeof least, "%s %g", row->above ? "above" : "at least", row->least);
+    if (row->most < HUGE_VAL) snprintf(most, sizeof most, "%s %g", row->below ? "below" : "at most", row->most);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s must be %s%s%s, not %s", row->name, least,
+                      *least && *most ? " and " : "", most, value);
+}
+
+static psgd_status read_number(const option_row *row, const char *value, double *number)
+{
+    char *end;
+    *number = strtod(value, &end);
+    if (end == value || *end || !isfinite(*number)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a finite number, not '%s'", row->name, value);
+    }
+    bool low = row->above ? *number <= row->least : *number < row->least;
+    bool high = row->below ? *number >= row->most : *number > row->most;
+    return low || high ? refuse_range(row, value) : PSGD_OK;
+}
+
+static psgd_status read_count(const option_row *row, const char *value, int64_t *count)
+{
+    char *end;
+    errno = 0;
+    long long whole = strtoll(value, &end, 10);
+    if (end == value || *end || errno) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a whole number, not '%s'", row->name, value);
+    }
+    *count = whole;
+    bool outside = (double)whole < row->least || (double)whole > row->most;
+    return outside ? refuse_range(row, value) : PSGD_OK;
+}
+
+static psgd_status read_choice(const option_row *row, const char *value, int *index)
+{
+    text words = {0};
+    int count = 0;
+    for (; row->choices[count]; count++) {
+        if (!strcmp(value, row->choices[count])) {
+            *index = count;
+            psgd__text_free(&words);
+            return PSGD_OK;
+        }
+        psgd__text_add(&words, "%s%s", count ? ", " : "", row->choices[count]);
+    }
+    const char *near = psgd__nearest(value, row->choices, count);
+    psgd_status status = psgd__fail(PSGD_ERR_ARGUMENT, "option %s is one of %s, not '%s'%s%s%s", row->name,
+                                    words.failed ? "its choices" : words.chars, value, near ? "; did you mean " : "",
+                                    near ? near : "", near ? "?" : "");
+    psgd__text_free(&words);
+    return status;
+}
+
+static psgd_status read_flag(const option_row *row, const char *value, bool *flag)
+{
+    static const char *const words[] = {"yes", "no", "true", "false", "1", "0", NULL};
+    for (int i = 0; words[i]; i++) {
+        if (!strcmp(value, words[i])) {
+            *flag = i % 2 == 0;
+            return PSGD_OK;
+        }
+    }
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is yes or no, not '%s'", row->name, value);
+}
+
+static psgd_status read_row(const option_row *row, const char *value, void *settings)
+{
+    void *field = (char *)settings + row->offset;
+    switch (row->kind) {
+    case OPTION_NUMBER:
+        return read_number(row, value, field);
+    case OPTION_COUNT:
+        return read_count(row, value, field);
+    case OPTION_FLAG:
+        return read_flag(row, value, field);
+    case OPTION_CHOICE:
+        return read_choice(row, value, field);
+    case OPTION_TEXT:
+        *(const char **)field = value;
+        return PSGD_OK;
+    }
+    return PSGD_OK;
+}
+
+static const option_row *find_row(const option_table *tables, int table_count, const char *name, void **settings)
+{
+    for (int t = 0; t < table_count; t++) {
+        for (int i = 0; i < tables[t].count; i++) {
+            if (strcmp(tables[t].rows[i].name, name)) continue;
+            *settings = tables[t].settings;
+            return &tables[t].rows[i];
+        }
+    }
+    return NULL;
+}
+
+static psgd_status refuse_name(const option_table *tables, int table_count, const char *name)
+{
+    const char *names[256];
+    int count = 0;
+    for (int t = 0; t < table_count; t++) {
+        for (int i = 0; i < tables[t].count && count < 256; i++) names[count++] = tables[t].rows[i].name;
+    }
+    const char *near = psgd__nearest(name, names, count);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no option %s%s%s%s", name, near ? "; did you mean " : "",
+                      near ? near : "", near ? "?" : "");
+}
+
+psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count)
+{
+    for (int t = 0; t < table_count; t++) {
+        for (int i = 0; i < tables[t].count; i++) {
+            const option_row *row = &tables[t].rows[i];
+            if (row->standard) PSGD_TRY(read_row(row, row->standard, tables[t].settings));
+        }
+    }
+    for (const pair *at = options ? options->first : NULL; at; at = at->next) {
+        void *settings = NULL;
+        const option_row *row = find_row(tables, table_count, at->name, &settings);
+        if (!row) return refuse_name(tables, table_count, at->name);
+        PSGD_TRY(read_row(row, at->value, settings));
+    }
+    return PSGD_OK;
+}
+
+void psgd__options_help(text *to, const option_row *rows, int count)
+{
+    static const char *const kinds[] = {"X", "N", "yes|no", "", "TEXT"};
+    for (int i = 0; i < count; i++) {
+        text left = {.context = to->context};
+        psgd__text_add(&left, "--%s ", rows[i].name);
+        if (rows[i].kind == OPTION_CHOICE) {
+            for (int k = 0; rows[i].choices[k]; k++) psgd__text_add(&left, "%s%s", k ? "|" : "", rows[i].choices[k]);
+        } else {
+            psgd__text_add(&left, "%s", kinds[rows[i].kind]);
+        }
+        psgd__text_add(to, "  %-34s %s%s%s%s\n", left.failed ? rows[i].name : left.chars, rows[i].help,
+                       rows[i].standard ? " [" : "", rows[i].standard ? rows[i].standard : "",
+                       rows[i].standard ? "]" : "");
+        psgd__text_free(&left);
+    }
+}

@@ -1,0 +1,96 @@
+#include "core/text.h"
+#include "core/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool make_room(text *to, int64_t more)
+{
+    int64_t need = to->length + more + 1;
+    if (need <= to->room) return true;
+
+    int64_t room = need < 256 ? 256 : 2 * need;
+    char *grown = psgd__alloc(to->context, room, 1);
+    if (!grown) return false;
+    if (to->chars) memcpy(grown, to->chars, (size_t)to->length + 1);
+    psgd__free(to->context, to->chars);
+    to->chars = grown;
+    to->room = room;
+    return true;
+}
+
+void psgd__text_add(text *to, const char *format, ...)
+{
+    if (to->failed) return;
+
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int more = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (more < 0 || !make_room(to, more)) {
+        psgd__text_free(to);
+        to->failed = true;
+    } else {
+        vsnprintf(to->chars + to->length, (size_t)more + 1, format, again);
+        to->length += more;
+    }
+    va_end(again);
+}
+
+void psgd__text_free(text *to)
+{
+    psgd__free(to->context, to->chars);
+    *to = (text){.context = to->context};
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein's distance of two short words; 99 where either is longer than 31. */
+static int distance(const char *a, const char *b)
+{
+    int m = (int)strlen(a), n = (int)strlen(b), row[32];
+    if (m > 31 || n > 31) return 99;
+
+    for (int j = 0; j <= n; j++) row[j] = j;
+    for (int i = 1; i <= m; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= n; j++) {
+            int substitute = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = smaller(substitute, 1 + smaller(row[j], row[j - 1]));
+        }
+    }
+    return row[n];
+}
+
+const char *psgd__nearest(const char *word, const char *const *candidates, int count)
+{
+    const char *best = NULL;
+    int least = 1 + (int)strlen(word) / 2; /* more edits than half the word is another word */
+    for (int i = 0; i < count; i++) {
+        int edits = distance(word, candidates[i]);
+        if (edits < least) {
+            least = edits;
+            best = candidates[i];
+        }
+    }
+    return best;
+}
+
+const char *psgd__thousands(int64_t number, char buffer[32])
+{
+    char digits[24];
+    int count = snprintf(digits, sizeof digits, "%lld", (long long)number), out = 0;
+    for (int i = 0; i < count; i++) {
+        if (i > 0 && digits[i - 1] != '-' && (count - i) % 3 == 0) buffer[out++] = ',';
+        buffer[out++] = digits[i];
+    }
+    buffer[out] = 0;
+    return buffer;
+}

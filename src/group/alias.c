@@ -1,0 +1,28 @@
+/* Names that stand for other specs: t turns over what is below it when the group is built, scan and scaw are short
+ * forms. */
+#include "group/ops.h"
+
+const group_ops t_ops = {
+    .kind = {.name = "t",
+             .summary = "t(G): the transposes of G",
+             .numbers = "as G",
+             .min_children = 1,
+             .max_children = 1,
+             .sizes = SIZES_SAME},
+};
+
+const group_ops scan_ops = {
+    .kind = {.name = "scan",
+             .summary = "scaling and normalisation: kron(diag,norm)",
+             .numbers = "m + 2n - 1",
+             .alias = "kron(diag,norm)",
+             .place = PLACE_TENSOR},
+};
+
+const group_ops scaw_ops = {
+    .kind = {.name = "scaw",
+             .summary = "scaling and whitening: kron(diag,tri)",
+             .numbers = "m + n(n+1)/2",
+             .alias = "kron(diag,tri)",
+             .place = PLACE_TENSOR},
+};

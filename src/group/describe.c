@@ -1,0 +1,79 @@
+/* The public face of specs. */
+#include "core/memory.h"
+#include "group/describe.h"
+#include "group/registry.h"
+#include <psgd/group.h>
+
+static const group_kind *kind_at(const psgd_context *context, int index)
+{
+    return index >= 0 && index < psgd__group_kind_count(context) ? psgd__group_kind_at(context, index) : NULL;
+}
+
+const char *psgd_group_name(const psgd_context *context, int index)
+{
+    const group_kind *kind = kind_at(context, index);
+    return kind ? kind->name : NULL;
+}
+
+const char *psgd_group_summary(const psgd_context *context, int index)
+{
+    const group_kind *kind = kind_at(context, index);
+    return kind ? kind->summary : NULL;
+}
+
+const char *psgd_group_formula(const psgd_context *context, int index)
+{
+    const group_kind *kind = kind_at(context, index);
+    return kind ? kind->numbers : NULL;
+}
+
+static psgd_status describe(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                            psgd_dtype dtype, description *to)
+{
+    spec_tree tree;
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    PSGD_TRY(psgd__spec_parse(context, source, &tree));
+    psgd_status status = psgd__spec_fit(&tree, modes, shape);
+    if (status == PSGD_OK) status = PSGD_PICK(dtype, psgd__group_describe)(context, &tree, to);
+    psgd__spec_free(&tree);
+    return status;
+}
+
+psgd_status psgd_group_cost(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                            psgd_dtype dtype, int64_t *numbers, int64_t *bytes, double *update_flops,
+                            double *update_bytes, double *apply_flops, double *apply_bytes)
+{
+    description d = {0};
+    PSGD_TRY(describe(context, source, modes, shape, dtype, &d));
+    if (numbers) *numbers = d.numbers;
+    if (bytes) *bytes = d.bytes;
+    if (update_flops) *update_flops = d.update_flops;
+    if (update_bytes) *update_bytes = d.update_bytes;
+    if (apply_flops) *apply_flops = d.apply_flops;
+    if (apply_bytes) *apply_bytes = d.apply_bytes;
+    return PSGD_OK;
+}
+
+psgd_status psgd_group_tree(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                            psgd_dtype dtype, char **tree)
+{
+    if (!tree) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_tree: tree is NULL");
+    *tree = NULL;
+    text lines = {.context = context};
+    description d = {.tree = &lines};
+    psgd_status status = describe(context, source, modes, shape, dtype, &d);
+    if (status == PSGD_OK && lines.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the tree of a group");
+    if (status != PSGD_OK) {
+        psgd__text_free(&lines);
+        return status;
+    }
+    *tree = lines.chars;
+    return PSGD_OK;
+}
+
+void psgd_text_free(const psgd_context *context, char *chars)
+{
+    psgd__free(context, chars);
+}

@@ -1,0 +1,18 @@
+/* What psgd group shows. */
+#ifndef PSGD_GROUP_DESCRIBE_H
+#define PSGD_GROUP_DESCRIBE_H
+
+#include "core/dtype.h"
+#include "core/text.h"
+#include "group/spec.h"
+
+typedef struct description {
+    int64_t numbers, bytes;
+    double update_flops, update_bytes, apply_flops, apply_bytes;
+    text *tree; /* lines are added here; may be NULL */
+} description;
+
+psgd_status psgd__group_describe_f32(const psgd_context *context, const spec_tree *tree, description *to);
+psgd_status psgd__group_describe_f64(const psgd_context *context, const spec_tree *tree, description *to);
+
+#endif

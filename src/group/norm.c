@@ -1,0 +1,253 @@
+/* Diagonal plus last column, specs "norm" and "bnorm" (paper, "Scaling and normalization preconditioner").
+ *
+ *     Q = [diag(d) c; 0 s]
+ *
+ * It is block(diag, scale) in closed form. bnorm fixes s = 1: the operation of feature normalisation. The transposes
+ * have the last row instead: Q = [diag(d) 0; c' s]. 2n - 1 numbers (bnorm 2n - 2), O(nk) per op on n x k fibres. An R
+ * has the same pattern and is laid out the same: diagonal, then column. */
+#include "group/ops.h"
+#include "la/la.h"
+
+#include <math.h>
+
+typedef struct norm {
+    group base;
+    bool fixed_corner;
+    real *q; /* d [n - 1], s, c [n - 1] */
+} norm;
+
+static const norm *as_norm(const group *self)
+{
+    return (const norm *)self;
+}
+
+static psgd_status create(const group_args *args, const group_ops *ops, bool fixed_corner, group **created)
+{
+    int64_t n = args->spec->n;
+    if (n == 1) return (fixed_corner ? &identity_ops : &scale_ops)->create(args, created);
+
+    norm *self = psgd__group_base(args, ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    self->base.mix = 2;
+    self->fixed_corner = fixed_corner;
+    psgd__group_reserve_sums(&self->base);
+    *created = &self->base;
+    return psgd__group_reals(args, self, 2 * n - 1, &self->q);
+}
+
+static psgd_status norm_create(const group_args *args, group **created)
+{
+    return create(args, &norm_ops, false, created);
+}
+
+static psgd_status bnorm_create(const group_args *args, group **created)
+{
+    return create(args, &bnorm_ops, true, created);
+}
+
+static void norm_reset(group *self, double scale)
+{
+    norm *m = (norm *)self;
+    for (int64_t i = 0; i < self->n; i++) m->q[i] = (real)scale;
+    for (int64_t i = self->n; i < 2 * self->n - 1; i++) m->q[i] = 0;
+    if (m->fixed_corner) m->q[self->n - 1] = 1;
+}
+
+/* X <- [diag(d) c; 0 s] X or its transpose, q = (d, s, c). */
+static void pattern_mul(const real *q, int64_t n, bool last_row, view X)
+{
+    view upper = view_slice(X, 0, n - 1), last = view_slice(X, n - 1, 1);
+    const real *c = q + n;
+    if (last_row) {
+        la_view_scale(last, q[n - 1]);
+        la_dot_row(upper, c, 1, last);
+        la_scale_rows(upper, q);
+    } else {
+        la_scale_rows(upper, q);
+        la_add_row(upper, 1, c, last);
+        la_view_scale(last, q[n - 1]);
+    }
+}
+
+/* The inverse of pattern_mul. */
+static void pattern_solve(const norm *m, bool last_row, view X)
+{
+    int64_t n = m->base.n;
+    const real *q = m->q, *c = q + n;
+    view upper = view_slice(X, 0, n - 1), last = view_slice(X, n - 1, 1);
+    if (last_row) {
+        la_divide_rows(upper, q);
+        la_dot_row(upper, c, -1, last);
+        la_view_scale(last, 1 / q[n - 1]);
+    } else {
+        la_view_scale(last, 1 / q[n - 1]);
+        la_add_row(upper, -1, c, last);
+        la_divide_rows(upper, q);
+    }
+}
+
+static void norm_mul(const group *self, view X)
+{
+    pattern_mul(as_norm(self)->q, self->n, self->transposed, X);
+}
+
+static void norm_mul_t(const group *self, view X)
+{
+    pattern_mul(as_norm(self)->q, self->n, !self->transposed, X);
+}
+
+static void norm_solve(const group *self, view X)
+{
+    pattern_solve(as_norm(self), self->transposed, X);
+}
+
+static void norm_solve_t(const group *self, view X)
+{
+    pattern_solve(as_norm(self), !self->transposed, X);
+}
+
+static int64_t norm_numbers(const group *self)
+{
+    return 2 * self->n - 1 - as_norm(self)->fixed_corner;
+}
+
+static int64_t norm_r_numbers(const group *self)
+{
+    return 2 * self->n - 1;
+}
+
+static void norm_state(group *self, group_state visit, void *data)
+{
+    visit(data, ((norm *)self)->q, 2 * self->n - 1);
+}
+
+static void norm_cost(const group *self, group_cost *cost)
+{
+    double n = (double)self->n, all = n * (double)self->fibres;
+    cost->update_flops += 14 * all + 8 * n;
+    cost->update_bytes += 6 * n * sizeof(real);
+    cost->apply_flops += 6 * all;
+    cost->apply_bytes += 2 * n * sizeof(real);
+}
+
+static void norm_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
+{
+    int64_t n = self->n;
+    la_row_energies(A, B, sign, accumulate, R);
+    la_row_products(view_slice(A, 0, n - 1), view_slice(A, n - 1, 1), view_slice(B, 0, n - 1), view_slice(B, n - 1, 1),
+                    sign, accumulate, R + n);
+    if (as_norm(self)->fixed_corner) R[n - 1] = 0;
+}
+
+static real norm_r_max(const group *self, const real *R)
+{
+    return la_max_abs(2 * self->n - 1, R);
+}
+
+static void norm_r_mul(const group *self, const real *R, view X)
+{
+    pattern_mul(R, self->n, self->transposed, X);
+}
+
+static void norm_r_mul_t(const group *self, const real *R, view X)
+{
+    pattern_mul(R, self->n, !self->transposed, X);
+}
+
+static void norm_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
+{
+    int64_t n = self->n;
+    double *across = self->transposed ? columns : rows, *along = self->transposed ? rows : columns;
+    for (int64_t i = 0; i < n; i++) {
+        rows[i] += fabs((double)R[i]);
+        columns[i] += fabs((double)R[i]);
+        *squares += (double)R[i] * (double)R[i];
+    }
+    for (int64_t i = 0; i < n - 1; i++) {
+        double c = (double)R[n + i];
+        across[i] += fabs(c);
+        along[n - 1] += fabs(c);
+        *squares += c * c;
+    }
+}
+
+static bool norm_inside(const group *self, real c, const real *R)
+{
+    return la_below_one(self->n, c, R);
+}
+
+/* Column: c <- c - g (r_d c + r_c s); row: c <- c - g (r_s c + r_c d), both with the old diagonal. */
+static void norm_retract(group *self, real g, real *R)
+{
+    int64_t n = self->n;
+    real *q = ((norm *)self)->q, *c = q + n, *rc = R + n;
+    for (int64_t i = 0; i < n - 1; i++) {
+        real own = self->transposed ? R[n - 1] : R[i], other = self->transposed ? q[i] : q[n - 1];
+        c[i] -= g * (own * c[i] + rc[i] * other);
+    }
+    la_retract_diagonal(n, g, R, q);
+}
+
+static void norm_rescale(group *self, real c)
+{
+    la_scale(2 * self->n - 1, c, ((norm *)self)->q);
+}
+
+/* Rows of M = Q, or of M = Q^-T, have at most two entries outside the last; the diagonal of MM' and its last column.
+ * For Q with a last column: QQ' = diag(d^2) + cc', corner s^2, column sc. Q^-T = [1/d 0; -c'/(ds) 1/s]. The transposes
+ * exchange the two. */
+static void norm_gram(const group *self, bool inverse, double weight, real *R)
+{
+    int64_t n = self->n;
+    const norm *m = as_norm(self);
+    const real *q = m->q;
+    double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], corner = s * s;
+    bool last_row = self->transposed != inverse;
+    for (int64_t i = 0; i < n - 1; i++) {
+        double d = (double)q[i], c = (double)q[n + i];
+        if (inverse) {
+            d = 1 / d;
+            c = -c * d * s;
+        }
+        R[i] = (real)((double)R[i] + weight * (d * d + (last_row ? 0 : c * c)));
+        R[n + i] = (real)((double)R[n + i] + weight * c * (last_row ? d : s));
+        if (last_row) corner += c * c;
+    }
+    if (!m->fixed_corner) R[n - 1] = (real)((double)R[n - 1] + weight * corner);
+}
+
+static double norm_energy(const group *self, bool inverse)
+{
+    int64_t n = self->n;
+    const real *q = as_norm(self)->q;
+    double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], sum = s * s;
+    for (int64_t i = 0; i < n - 1; i++) {
+        double d = (double)q[i], c = (double)q[n + i];
+        if (inverse) {
+            d = 1 / d;
+            c = -c * d * s;
+        }
+        sum += d * d + c * c;
+    }
+    return sum;
+}
+
+#define NORM_OPS                                                                                                       \
+    .reset = norm_reset, .mul = norm_mul, .mul_t = norm_mul_t, .solve = norm_solve, .solve_t = norm_solve_t,           \
+    .numbers = norm_numbers, .state = norm_state, .cost = norm_cost, .r_numbers = norm_r_numbers,                      \
+    .project = norm_project, .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul,                 \
+    .r_mul_t = norm_r_mul_t, .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, \
+    .energy = norm_energy
+
+const group_ops norm_ops = {
+    .kind = {.name = "norm", .summary = "diagonal plus last column", .numbers = "2n - 1"},
+    .create = norm_create,
+    .rescale = norm_rescale,
+    NORM_OPS,
+};
+
+const group_ops bnorm_ops = {
+    .kind = {.name = "bnorm", .summary = "norm with the last diagonal entry fixed to 1", .numbers = "2n - 2"},
+    .create = bnorm_create,
+    NORM_OPS,
+};

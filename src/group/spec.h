@@ -1,0 +1,37 @@
+/* A spec as a tree, still without sizes; and the same with the sizes of a shape worked out. */
+#ifndef PSGD_GROUP_SPEC_H
+#define PSGD_GROUP_SPEC_H
+
+#include <stdint.h>
+
+#include "core/status.h"
+#include "group/kind.h"
+#include <psgd/context.h>
+
+enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_MODES = 32 };
+
+typedef struct spec {
+    const group_kind *kind;
+    int kind_index; /* for psgd__group_ops_at */
+    int column;     /* where it stands in the text, from 1: for messages */
+    int64_t size;   /* as written, or -1 */
+    int64_t n;      /* as worked out by psgd__spec_fit */
+    double number;  /* the argument of kinds that take one */
+    int child_count;
+    struct spec *first, *next; /* children; the next sibling */
+} spec;
+
+typedef struct spec_tree {
+    const psgd_context *context;
+    spec *root;
+    spec *nodes; /* all of them, one block */
+    int count, room;
+} spec_tree;
+
+psgd_status psgd__spec_parse(const psgd_context *context, const char *source, spec_tree *tree);
+void psgd__spec_free(spec_tree *tree);
+
+/* Gives every node its size for a tensor of this shape, or says which part does not fit. */
+psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape);
+
+#endif

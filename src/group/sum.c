@@ -1,0 +1,253 @@
+/* Direct sums, spec "sum(G:k,H:l,...)": each part acts on its own stretch of the fibre and is normalised on its own,
+ * except inside a block, where the R of the parts stand one after the other. */
+#include "group/ops.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static psgd_status sum_create(const group_args *args, group **created)
+{
+    group *self = psgd__group_base(args, &sum_ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
+    if (!self->child) {
+        psgd__group_free(self);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a sum");
+    }
+
+    group_args part = *args;
+    for (part.spec = args->spec->first; part.spec; part.spec = part.spec->next) {
+        psgd_status status = psgd__group_build(&part, &self->child[self->child_count]);
+        if (status != PSGD_OK) {
+            psgd__group_free(self);
+            return status;
+        }
+        self->child_count++;
+    }
+    *created = self;
+    return PSGD_OK;
+}
+
+static void sum_reset(group *self, double scale)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->reset(self->child[i], scale);
+}
+
+typedef void (*fibre_op)(const group *part, view X);
+
+static void to_parts(const group *self, size_t op, view X)
+{
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        fibre_op call = *(const fibre_op *)((const char *)part->ops + op);
+        call(part, view_slice(X, from, part->n));
+        from += part->n;
+    }
+}
+
+static void sum_mul(const group *self, view X)
+{
+    to_parts(self, offsetof(group_ops, mul), X);
+}
+
+static void sum_mul_t(const group *self, view X)
+{
+    to_parts(self, offsetof(group_ops, mul_t), X);
+}
+
+static void sum_solve(const group *self, view X)
+{
+    to_parts(self, offsetof(group_ops, solve), X);
+}
+
+static void sum_solve_t(const group *self, view X)
+{
+    to_parts(self, offsetof(group_ops, solve_t), X);
+}
+
+static int64_t sum_numbers(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->numbers(self->child[i]);
+    return total;
+}
+
+static void sum_cost(const group *self, group_cost *cost)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
+}
+
+static group_pair slice_pair(const group_pair *pair, int64_t from, int64_t n)
+{
+    group_pair part = *pair;
+    part.A = view_slice(pair->A, from, n);
+    part.B = view_slice(pair->B, from, n);
+    part.h = view_slice(pair->h, from, n);
+    part.v = view_slice(pair->v, from, n);
+    return part;
+}
+
+static psgd_status sum_units(group *self, const group_pair *pair, group_unit visit, void *data)
+{
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        group *child = self->child[i];
+        group_pair part = slice_pair(pair, from, child->n);
+        PSGD_TRY(psgd__group_units(child, &part, visit, data));
+        from += child->n;
+    }
+    return PSGD_OK;
+}
+
+static int64_t sum_r_numbers(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->r_numbers(self->child[i]);
+    return total;
+}
+
+static void sum_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
+{
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        part->ops->project(part, view_slice(A, from, part->n), view_slice(B, from, part->n), sign, accumulate, R);
+        from += part->n;
+        R += part->ops->r_numbers(part);
+    }
+}
+
+static real sum_r_max(const group *self, const real *R)
+{
+    real most = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        most = (real)fmax((double)most, (double)part->ops->r_max(part, R));
+        R += part->ops->r_numbers(part);
+    }
+    return most;
+}
+
+/* The spectral norm of a direct sum is the largest of its parts'. */
+static real sum_r_spectral(const group *self, const real *R)
+{
+    real most = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        most = (real)fmax((double)most, (double)part->ops->r_spectral(part, R));
+        R += part->ops->r_numbers(part);
+    }
+    return most;
+}
+
+static void r_to_parts(const group *self, const real *R, bool transpose, view X)
+{
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        view slice = view_slice(X, from, part->n);
+        if (transpose) {
+            part->ops->r_mul_t(part, R, slice);
+        } else {
+            part->ops->r_mul(part, R, slice);
+        }
+        from += part->n;
+        R += part->ops->r_numbers(part);
+    }
+}
+
+static void sum_r_mul(const group *self, const real *R, view X)
+{
+    r_to_parts(self, R, false, X);
+}
+
+static void sum_r_mul_t(const group *self, const real *R, view X)
+{
+    r_to_parts(self, R, true, X);
+}
+
+static void sum_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
+{
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        part->ops->r_sums(part, R, rows + from, columns + from, squares);
+        from += part->n;
+        R += part->ops->r_numbers(part);
+    }
+}
+
+static bool sum_inside(const group *self, real c, const real *R)
+{
+    bool all = true;
+    for (int i = 0; i < self->child_count; i++) {
+        const group *part = self->child[i];
+        all = all && part->ops->inside(part, c, R);
+        R += part->ops->r_numbers(part);
+    }
+    return all;
+}
+
+static void sum_retract(group *self, real c, real *R)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        group *part = self->child[i];
+        int64_t numbers = part->ops->r_numbers(part);
+        part->ops->retract(part, c, R);
+        R += numbers;
+    }
+}
+
+static void sum_rescale(group *self, real c)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->rescale(self->child[i], c);
+}
+
+static void sum_gram(const group *self, bool inverse, double weight, real *R)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        psgd__group_gram(self->child[i], inverse, weight, R);
+        R += self->child[i]->ops->r_numbers(self->child[i]);
+    }
+}
+
+static double sum_energy(const group *self, bool inverse)
+{
+    double total = 0;
+    for (int i = 0; i < self->child_count; i++) total += psgd__group_energy(self->child[i], inverse);
+    return total;
+}
+
+const group_ops sum_ops = {
+    .kind = {.name = "sum",
+             .summary = "sum(G:k,H:l,...): direct sum",
+             .numbers = "of the parts",
+             .min_children = 1,
+             .max_children = -1,
+             .sizes = SIZES_ADD,
+             .holds_tensors = true},
+    .create = sum_create,
+    .reset = sum_reset,
+    .mul = sum_mul,
+    .mul_t = sum_mul_t,
+    .solve = sum_solve,
+    .solve_t = sum_solve_t,
+    .numbers = sum_numbers,
+    .state = psgd__group_no_state,
+    .cost = sum_cost,
+    .r_numbers = sum_r_numbers,
+    .project = sum_project,
+    .r_max = sum_r_max,
+    .r_spectral = sum_r_spectral,
+    .r_mul = sum_r_mul,
+    .r_mul_t = sum_r_mul_t,
+    .r_sums = sum_r_sums,
+    .inside = sum_inside,
+    .retract = sum_retract,
+    .rescale = sum_rescale,
+    .units = sum_units,
+    .gram = sum_gram,
+    .energy = sum_energy,
+};

@@ -1,0 +1,102 @@
+/* Streaming loops over one or two arrays, and their reductions. */
+#include "la/kernel/kernel.h"
+#include "la/kernel/elementwise.h"
+
+#include <string.h>
+
+/* |x| as an integer: ordered like the numbers, with infinity above all of them and NaN above that. */
+#ifdef PSGD_REAL_F64
+typedef int64_t bits;
+#define ABS_MASK INT64_MAX
+#else
+typedef int32_t bits;
+#define ABS_MASK INT32_MAX
+#endif
+
+static inline bits abs_bits(real x)
+{
+    bits b;
+    memcpy(&b, &x, sizeof b);
+    return b & ABS_MASK;
+}
+
+static inline real from_bits(bits b)
+{
+    real x;
+    memcpy(&x, &b, sizeof x);
+    return x;
+}
+
+void KERNEL(scale)(int64_t n, real c, real *restrict x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] *= c;
+}
+
+void KERNEL(mul)(int64_t n, const real *restrict q, real *restrict x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] *= q[i];
+}
+
+void KERNEL(div)(int64_t n, const real *restrict q, real *restrict x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] /= q[i];
+}
+
+void KERNEL(axpy)(int64_t n, real c, const real *restrict x, real *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] += c * x[i];
+}
+
+double KERNEL(dot)(int64_t n, const real *restrict x, const real *restrict y)
+{
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < n; i++) sum += (double)x[i] * (double)y[i];
+    return sum;
+}
+
+real KERNEL(max_abs)(int64_t n, const real *x)
+{
+    bits most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        bits b = abs_bits(x[i]);
+        most = b > most ? b : most;
+    }
+    return from_bits(most);
+}
+
+real KERNEL(copy_max)(int64_t n, const real *restrict x, real *restrict y)
+{
+    bits most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        bits b = abs_bits(x[i]);
+        most = b > most ? b : most;
+        y[i] = x[i];
+    }
+    return from_bits(most);
+}
+
+real KERNEL(damp_max)(int64_t n, const real *restrict x, real c, const real *restrict v, real *restrict y)
+{
+    bits most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        y[i] = x[i] + c * v[i];
+        bits b = abs_bits(y[i]);
+        most = b > most ? b : most;
+    }
+    return from_bits(most);
+}
+
+void KERNEL(add_squares)(int64_t n, double c, const real *restrict x, double *restrict sum)
+{
+    for (int64_t i = 0; i < n; i++) sum[i] += c * ((double)x[i] * (double)x[i]);
+}
+
+void KERNEL(add_products)(int64_t n, double c, const real *restrict x, real y, double *restrict sum)
+{
+    double cy = c * (double)y;
+    for (int64_t i = 0; i < n; i++) sum[i] += cy * (double)x[i];
+}

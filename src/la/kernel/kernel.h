@@ -1,0 +1,36 @@
+/* The inner loops, on contiguous memory, one thread.
+ *
+ * Each file of this folder is compiled for every number type and instruction set (portable, AVX2+FMA, AVX-512) from the
+ * same plain C; the compiler makes the vectors. la/dispatch.c picks a table at run time, the tests compare all of them
+ * with the portable one. */
+#ifndef PSGD_LA_KERNEL_H
+#define PSGD_LA_KERNEL_H
+
+#include <stdint.h>
+
+#include "core/dtype.h"
+
+#define la_kernels PSGD_TYPED(la_kernels)
+
+#ifndef PSGD_ISA
+#define PSGD_ISA portable
+#endif
+#define KERNEL_JOIN_(a, b) a##_##b
+#define KERNEL_JOIN(a, b)  KERNEL_JOIN_(a, b)
+#define KERNEL(name)       KERNEL_JOIN(PSGD_TYPED(psgd__k_##name), PSGD_ISA)
+
+typedef struct la_kernels {
+    const char *name;
+    void (*scale)(int64_t n, real c, real *x);               /* x <- c x */
+    void (*mul)(int64_t n, const real *q, real *x);          /* x <- q x, elementwise */
+    void (*div)(int64_t n, const real *q, real *x);          /* x <- x / q, elementwise */
+    void (*axpy)(int64_t n, real c, const real *x, real *y); /* y <- y + c x */
+    double (*dot)(int64_t n, const real *x, const real *y);  /* x'y, summed in double */
+    real (*max_abs)(int64_t n, const real *x);               /* max |x|; infinite or NaN where any x is */
+    real (*copy_max)(int64_t n, const real *x, real *y);     /* y <- x, returns max |x| as above */
+    real (*damp_max)(int64_t n, const real *x, real c, const real *v, real *y);    /* y <- x + c v, max |y| as above */
+    void (*add_squares)(int64_t n, double c, const real *x, double *sum);          /* sum <- sum + c x^2, elementwise */
+    void (*add_products)(int64_t n, double c, const real *x, real y, double *sum); /* sum <- sum + c y x, elementwise */
+} la_kernels;
+
+#endif

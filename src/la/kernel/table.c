@@ -1,0 +1,19 @@
+/* One table per number type and instruction set. */
+#include "la/kernel/elementwise.h"
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+
+const la_kernels KERNEL(table) = {
+    .name = TEXT(PSGD_ISA),
+    .scale = KERNEL(scale),
+    .mul = KERNEL(mul),
+    .div = KERNEL(div),
+    .axpy = KERNEL(axpy),
+    .dot = KERNEL(dot),
+    .max_abs = KERNEL(max_abs),
+    .copy_max = KERNEL(copy_max),
+    .damp_max = KERNEL(damp_max),
+    .add_squares = KERNEL(add_squares),
+    .add_products = KERNEL(add_products),
+};

@@ -1,0 +1,33 @@
+/* From the caller's pairs (v, h) to A = Qh and B = Q^-T v in the workspace. */
+#ifndef PSGD_PRECOND_FORM_H
+#define PSGD_PRECOND_FORM_H
+
+#include "group/group.h"
+#include "precond/precond.h"
+
+#define formed            PSGD_TYPED(formed)
+#define form_pairs        PSGD_TYPED(psgd__form_pairs)
+#define form_norms        PSGD_TYPED(psgd__form_norms)
+#define form_images       PSGD_TYPED(psgd__form_images)
+#define form_keep_average PSGD_TYPED(psgd__form_keep_average)
+
+typedef struct formed {
+    group_pair pair;
+    int h_exponent, v_exponent; /* the copies are h 2^-h_exponent and v 2^-v_exponent */
+    double h_norm, v_norm;      /* after form_norms */
+    double weight;              /* after form_images: true AA' = weight AA' */
+} formed;
+
+/* Copies h, with damping and average as the criterion wants them, and v. Refuses what is not finite. */
+psgd_status form_pairs(psgd_precond *self, int64_t count, const real *v, const real *h, formed *f);
+
+/* Frobenius norms of the copies, in true units. */
+void form_norms(psgd_precond *self, int64_t count, formed *f);
+
+/* Multiplies by Q and Q^-T and brings A and B to a common scale. */
+psgd_status form_images(psgd_precond *self, int64_t count, formed *f);
+
+/* s <- the moving average with h in it, where unbiased. */
+void form_keep_average(psgd_precond *self, const real *h);
+
+#endif

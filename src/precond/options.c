@@ -1,0 +1,35 @@
+/* The options of a preconditioner, one row each. */
+#include "precond/precond.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const criteria[] = {"newton", "fisher", NULL};
+static const char *const norms[] = {"auto", "max", "spectral", "second", "none", NULL};
+static const char *const inits[] = {"scale", "first", NULL};
+
+#define FIELD(name) offsetof(precond_settings, name)
+
+const option_row psgd__precond_options[] = {
+    {"criterion", OPTION_CHOICE, FIELD(criterion), "newton", .choices = criteria,
+     .help = "fit P to Hessian-vector products or to gradients"},
+    {"damping", OPTION_NUMBER, FIELD(damping), "0", .least = 0, .most = HUGE_VAL,
+     .help = "fisher: lambda, added to h as lambda v"},
+    {"step", OPTION_NUMBER, FIELD(step), "0.01", .least = 0, .most = HUGE_VAL,
+     .help = "step size of the fit; below 1 unless norm is none"},
+    {"norm", OPTION_CHOICE, FIELD(norm), "auto", .choices = norms,
+     .help = "what the step is divided by; auto: max, or spectral for dense and xmat"},
+    {"init-scale", OPTION_NUMBER, FIELD(init_scale), "1", .least = 1e-15, .most = 1e15,
+     .help = "Q starts as this times I"},
+    {"init", OPTION_CHOICE, FIELD(init), "scale", .choices = inits,
+     .help = "first: take the scale from the first pair that is not zero"},
+    {"pairs", OPTION_COUNT, FIELD(pairs), "1", .least = 1, .most = 1e6, .help = "the most pairs (v, h) of one update"},
+    {"integrate", OPTION_FLAG, FIELD(integrate), "no", .help = "fisher: take the expectation over v in closed form"},
+    {"unbiased", OPTION_FLAG, FIELD(unbiased), "no",
+     .help = "fisher: g - s + s/sqrt(batch) for g, s its moving average; P^2/batch then estimates F^-1"},
+    {"batch", OPTION_COUNT, FIELD(batch), "1", .least = 1, .most = 1e12, .help = "unbiased: samples in a gradient"},
+    {"average", OPTION_NUMBER, FIELD(average), "0.9", .least = 0, .most = 1, .below = true,
+     .help = "unbiased: factor of the moving average"},
+};
+
+const int psgd__precond_option_count = (int)(sizeof psgd__precond_options / sizeof psgd__precond_options[0]);

@@ -1,0 +1,192 @@
+/* The public face of the preconditioner: everything is checked here, and the typed half trusts it. */
+#include "precond/precond.h"
+
+#include <math.h>
+
+#define TYPED_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__precond_##function)(__VA_ARGS__)
+
+static psgd_status check_settings(const precond_settings *s)
+{
+    if (s->norm != NORM_NONE && s->step >= 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option step must be below 1 with a normalised update, not %g", s->step);
+    }
+    if (s->criterion == CRITERION_FISHER) {
+        if (s->unbiased && s->pairs > 1) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "option unbiased takes one pair an update, not %lld",
+                              (long long)s->pairs);
+        }
+        return PSGD_OK;
+    }
+    const char *name = s->damping > 0 ? "damping" : s->integrate ? "integrate" : s->unbiased ? "unbiased" : NULL;
+    if (!name) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s belongs to the fisher criterion; newton takes h as it is given",
+                      name);
+}
+
+static bool any_unprotected(const spec *node)
+{
+    if (node->kind->unprotected) return true;
+    for (const spec *child = node->first; child; child = child->next) {
+        if (any_unprotected(child)) return true;
+    }
+    return false;
+}
+
+static psgd_status build(psgd_precond *self, const char *source, int modes, const int64_t *shape, bool shared)
+{
+    spec_tree tree;
+    PSGD_TRY(psgd__spec_parse(self->context, source, &tree));
+    psgd_status status = psgd__spec_fit(&tree, modes, shape);
+    if (status == PSGD_OK) {
+        self->n = tree.root->n;
+        if (self->settings.norm == NORM_AUTO) {
+            self->settings.norm = any_unprotected(tree.root) ? NORM_SPECTRAL : NORM_MAX;
+        }
+        status = TYPED_CALL(self, build, self, &tree);
+    }
+    psgd__spec_free(&tree);
+    if (status == PSGD_OK && !shared) status = psgd__work_commit(self->work);
+    return status;
+}
+
+psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                                 psgd_dtype dtype, const precond_settings *settings, workspace *shared,
+                                 psgd_precond **precond)
+{
+    PSGD_TRY(check_settings(settings));
+    psgd_precond *self = psgd__alloc(context, 1, sizeof *self);
+    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a preconditioner");
+    self->context = context;
+    self->dtype = dtype;
+    self->settings = *settings;
+    self->own.context = context;
+    self->work = shared ? shared : &self->own;
+    psgd__work_begin(self->work);
+
+    psgd_status status = build(self, source, modes, shape, shared != NULL);
+    if (status != PSGD_OK) {
+        psgd_precond_free(self);
+        return status;
+    }
+    TYPED_CALL(self, reset, self, settings->init_scale);
+    self->waiting = settings->init == INIT_FIRST;
+    *precond = self;
+    return PSGD_OK;
+}
+
+psgd_status psgd_precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                                psgd_dtype dtype, const psgd_options *options, psgd_precond **precond)
+{
+    if (!precond) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_create: precond is NULL");
+    *precond = NULL;
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    precond_settings settings = {0};
+    option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
+    PSGD_TRY(psgd__options_read(options, &table, 1));
+    return psgd__precond_create(context, source, modes, shape, dtype, &settings, NULL, precond);
+}
+
+void psgd_precond_free(psgd_precond *self)
+{
+    if (!self) return;
+    TYPED_CALL(self, release, self);
+    psgd__free(self->context, self->average);
+    psgd__work_free(&self->own);
+    psgd__free(self->context, self);
+}
+
+psgd_status psgd_precond_options_text(const psgd_context *context, char **help)
+{
+    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_options_text: help is NULL");
+    text lines = {.context = context};
+    psgd__options_help(&lines, psgd__precond_options, psgd__precond_option_count);
+    *help = lines.chars;
+    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+}
+
+psgd_status psgd_precond_update(psgd_precond *self, const void *v, const void *h)
+{
+    return psgd_precond_update_pairs(self, 1, v, h);
+}
+
+psgd_status psgd_precond_update_pairs(psgd_precond *self, int64_t count, const void *v, const void *h)
+{
+    if (!self || !h) return psgd__fail(PSGD_ERR_ARGUMENT, "an update needs a preconditioner and h");
+    if (!v && !self->settings.integrate) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "an update needs v; only the option integrate does without it");
+    }
+    if (count < 1 || count > self->settings.pairs) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "an update takes 1 to %lld pairs (option pairs), not %lld",
+                          (long long)self->settings.pairs, (long long)count);
+    }
+    return TYPED_CALL(self, update, self, count, v, h);
+}
+
+psgd_status psgd_precond_apply(const psgd_precond *self, psgd_operator what, const void *x, void *y)
+{
+    if (!self || !x || !y) return psgd__fail(PSGD_ERR_ARGUMENT, "apply needs a preconditioner, x and y");
+    if ((int)what < 0 || what > PSGD_APPLY_QT_INVERSE) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
+    }
+    TYPED_CALL(self, apply, self, what, x, y);
+    return PSGD_OK;
+}
+
+psgd_status psgd_precond_criterion(psgd_precond *self, const void *v, const void *h, double *value)
+{
+    if (!self || !v || !h || !value) return psgd__fail(PSGD_ERR_ARGUMENT, "the criterion needs v, h and value");
+    return TYPED_CALL(self, criterion, self, v, h, value);
+}
+
+psgd_status psgd_precond_condition(const psgd_precond *self, double *condition)
+{
+    if (!self || !condition) return psgd__fail(PSGD_ERR_ARGUMENT, "the condition needs a preconditioner and a place");
+    return TYPED_CALL(self, condition, self, condition);
+}
+
+int psgd_precond_factor_count(const psgd_precond *self)
+{
+    return self ? TYPED_CALL(self, factor_count, self) : 0;
+}
+
+int64_t psgd_precond_factor_size(const psgd_precond *self, int factor)
+{
+    if (factor < 0 || factor >= psgd_precond_factor_count(self)) return 0;
+    return TYPED_CALL(self, factor_size, self, factor);
+}
+
+psgd_status psgd_precond_factor(const psgd_precond *self, int factor, void *Q)
+{
+    if (!self || !Q || factor < 0 || factor >= psgd_precond_factor_count(self)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there is no factor %d to copy", factor);
+    }
+    TYPED_CALL(self, factor, self, factor, Q);
+    return PSGD_OK;
+}
+
+psgd_status psgd_precond_set_step(psgd_precond *self, double step)
+{
+    if (!self || !isfinite(step) || step < 0 || (self->settings.norm != NORM_NONE && step >= 1)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the step of a fit must be at least 0 and, normalised, below 1; not %g",
+                          step);
+    }
+    self->settings.step = step;
+    return PSGD_OK;
+}
+
+int64_t psgd_precond_size(const psgd_precond *self)
+{
+    return self ? self->n : 0;
+}
+
+int64_t psgd_precond_updates(const psgd_precond *self)
+{
+    return self ? self->updates : 0;
+}
+
+int64_t psgd_precond_skipped(const psgd_precond *self)
+{
+    return self ? self->skipped : 0;
+}

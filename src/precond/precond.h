@@ -1,0 +1,62 @@
+/* The preconditioner, and the typed half of its work. */
+#ifndef PSGD_PRECOND_PRECOND_H
+#define PSGD_PRECOND_PRECOND_H
+
+#include <stdbool.h>
+
+#include "core/dtype.h"
+#include "core/options.h"
+#include "core/workspace.h"
+#include "group/spec.h"
+#include <psgd/precond.h>
+
+typedef enum criterion { CRITERION_NEWTON, CRITERION_FISHER } criterion;
+typedef enum norm_choice { NORM_AUTO, NORM_MAX, NORM_SPECTRAL, NORM_SECOND, NORM_NONE } norm_choice;
+typedef enum init_choice { INIT_SCALE, INIT_FIRST } init_choice;
+
+typedef struct precond_settings {
+    int criterion; /* enum criterion */
+    int norm;      /* enum norm_choice */
+    int init;      /* enum init_choice */
+    double damping, step, init_scale, average;
+    int64_t pairs, batch;
+    bool integrate, unbiased;
+} precond_settings;
+
+extern const option_row psgd__precond_options[];
+extern const int psgd__precond_option_count;
+
+struct psgd_precond {
+    const psgd_context *context;
+    psgd_dtype dtype;
+    precond_settings settings;
+    int64_t n;            /* numbers in the tensor */
+    workspace own, *work; /* work is own, or the optimizer's */
+    int64_t at_A, at_B, at_R;
+    void *root;    /* the group, of the number type */
+    void *average; /* s, the moving average of the gradient, where unbiased */
+    bool waiting;  /* for a first pair that is not zero, to start from */
+    int64_t updates, skipped;
+};
+
+/* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. */
+psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                                 psgd_dtype dtype, const precond_settings *settings, workspace *shared,
+                                 psgd_precond **precond);
+
+#define PRECOND_TYPED(type)                                                                                            \
+    psgd_status psgd__precond_build_##type(psgd_precond *self, const spec_tree *tree);                                 \
+    void psgd__precond_release_##type(psgd_precond *self);                                                             \
+    psgd_status psgd__precond_update_##type(psgd_precond *self, int64_t count, const void *v, const void *h);          \
+    void psgd__precond_apply_##type(const psgd_precond *self, psgd_operator what, const void *x, void *y);             \
+    psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
+    psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \
+    int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \
+    int64_t psgd__precond_factor_size_##type(const psgd_precond *self, int factor);                                    \
+    void psgd__precond_factor_##type(const psgd_precond *self, int factor, void *Q);                                   \
+    void psgd__precond_reset_##type(psgd_precond *self, double scale);
+
+PRECOND_TYPED(f32)
+PRECOND_TYPED(f64)
+
+#endif

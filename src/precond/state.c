@@ -1,0 +1,135 @@
+/* Building and taking apart, applying, and looking at Q: all that is typed but not part of an update. */
+#include "la/la.h"
+#include "precond/form.h"
+#include "precond/guard.h"
+#include "precond/normaliser.h"
+
+#include <math.h>
+#include <string.h>
+
+static psgd_status measure_unit(group *unit, const group_pair *pair, void *data)
+{
+    (void)pair;
+    int64_t *most = data, numbers = unit->ops->r_numbers(unit);
+    if (numbers > *most) *most = numbers;
+    return PSGD_OK;
+}
+
+psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree *tree)
+{
+    const precond_settings *set = &self->settings;
+    int64_t tensors, r = 0;
+    group *root = NULL;
+    if (!psgd__mul_fits(self->n, set->pairs, &tensors)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld numbers are more than can be counted",
+                          (long long)set->pairs, (long long)self->n);
+    }
+    group_args args = {.context = self->context, .pairs = set->pairs, .integrate = set->integrate, .work = self->work};
+    PSGD_TRY(psgd__group_create(&args, tree, &root));
+    self->root = root;
+
+    group_pair empty = {.A = view_rows(NULL, self->n, set->pairs)};
+    empty.B = empty.h = empty.v = empty.A;
+    PSGD_TRY(psgd__group_units(root, &empty, measure_unit, &r));
+    self->at_A = psgd__work_reserve(self->work, tensors, sizeof(real));
+    self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : tensors, sizeof(real));
+    self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * r : r, sizeof(real));
+    if (!set->unbiased) return PSGD_OK;
+
+    self->average = psgd__alloc(self->context, self->n, sizeof(real));
+    return self->average ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the average of the gradient");
+}
+
+void PSGD_TYPED(psgd__precond_release)(psgd_precond *self)
+{
+    psgd__group_free(self->root);
+}
+
+void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
+{
+    group *root = self->root;
+    root->ops->reset(root, scale);
+    guard_start(root);
+}
+
+void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator what, const void *x, void *y)
+{
+    const group *root = self->root;
+    view X = view_rows(y, self->n, 1);
+    int64_t n = self->n;
+    if (x != y) memcpy(y, x, (size_t)n * sizeof(real));
+    int twice = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
+    for (int i = 0; i < twice; i++) {
+        switch (what) {
+        case PSGD_APPLY_P:
+        case PSGD_APPLY_P2:
+            root->ops->mul(root, X);
+            root->ops->mul_t(root, X);
+            break;
+        case PSGD_APPLY_P_INVERSE:
+        case PSGD_APPLY_P2_INVERSE:
+            root->ops->solve_t(root, X);
+            root->ops->solve(root, X);
+            break;
+        case PSGD_APPLY_Q:
+            root->ops->mul(root, X);
+            break;
+        case PSGD_APPLY_QT:
+            root->ops->mul_t(root, X);
+            break;
+        case PSGD_APPLY_Q_INVERSE:
+            root->ops->solve(root, X);
+            break;
+        case PSGD_APPLY_QT_INVERSE:
+            root->ops->solve_t(root, X);
+            break;
+        }
+    }
+}
+
+psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *v, const void *h, double *value)
+{
+    if (self->settings.integrate) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "where v is integrated out there is no pair to take the criterion of");
+    }
+    formed f;
+    PSGD_TRY(form_pairs(self, 1, v, h, &f));
+    PSGD_TRY(form_images(self, 1, &f));
+    *value = (la_view_energy(f.pair.A) + la_view_energy(f.pair.B)) * f.weight;
+    return PSGD_OK;
+}
+
+psgd_status PSGD_TYPED(psgd__precond_condition)(const psgd_precond *self, double *condition)
+{
+    double smallest, largest;
+    PSGD_TRY(psgd__group_range(self->root, &smallest, &largest));
+    *condition = largest / smallest;
+    return PSGD_OK;
+}
+
+static bool is_kron(const group *root)
+{
+    return root->ops->kind.sizes == SIZES_MULTIPLY;
+}
+
+int PSGD_TYPED(psgd__precond_factor_count)(const psgd_precond *self)
+{
+    const group *root = self->root;
+    return is_kron(root) ? root->child_count : 1;
+}
+
+static const group *factor(const psgd_precond *self, int index)
+{
+    const group *root = self->root;
+    return is_kron(root) ? root->child[index] : root;
+}
+
+int64_t PSGD_TYPED(psgd__precond_factor_size)(const psgd_precond *self, int index)
+{
+    return factor(self, index)->n;
+}
+
+void PSGD_TYPED(psgd__precond_factor)(const psgd_precond *self, int index, void *Q)
+{
+    psgd__group_to_dense(factor(self, index), Q);
+}
