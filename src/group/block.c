@@ -27,6 +27,7 @@ static const block *as_block(const group *self)
 static psgd_status build_children(const group_args *args, group *self)
 {
     group_args part = *args;
+    part.extra = self->extra;
     for (part.spec = args->spec->first; part.spec; part.spec = part.spec->next) {
         PSGD_TRY(psgd__group_build(&part, &self->child[self->child_count]));
         self->child_count++;

@@ -22,6 +22,7 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
     self->fibres = args->fibres;
     self->pairs = args->pairs;
     self->integrate = args->integrate;
+    self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
     self->transposed = args->transposed;
     self->work = args->work;
     if (args->integrate && ops->project && !(ops->gram && ops->energy)) {

@@ -29,6 +29,7 @@ typedef struct group_args {
     int64_t fibres;   /* n-long fibres in one tensor */
     int64_t pairs;    /* tensors that one update sums over */
     bool integrate;   /* gram and energy will be called: v is integrated out */
+    int64_t extra;    /* columns that the gram of an enclosing block projects onto this part, or 0 */
     bool transposed;  /* the group of the transposes is meant */
     workspace *work;  /* reserve scratch here while creating */
     bool dry;         /* only to be described: no arrays */
@@ -40,6 +41,7 @@ struct group {
     const psgd_context *context;
     int64_t n, fibres, pairs;
     bool transposed, integrate;
+    int64_t extra; /* columns that gram projects: those of the whole block where this is a part of one */
     workspace *work;
     int64_t mix; /* the most entries in a row of R: how much a step can make entries grow */
     int64_t sums,
@@ -167,7 +169,7 @@ void psgd__group_balance(group *self);                              /* kron: see
 /* The most fibres that one R of this group sums over. */
 static inline int64_t group_columns(const group *self)
 {
-    return self->fibres * self->pairs + (self->integrate ? 2 * self->n : 0);
+    return self->fibres * self->pairs + self->extra;
 }
 
 /* A group that uses psgd__r_spectral calls this while it is created. */
