@@ -345,6 +345,12 @@ static void dense_rescale(group *self, real c)
     la_scale(self->n * self->n, 1 / c, ((dense *)self)->inverse);
 }
 
+/* The inverse is state too, and large where Q is small. */
+static real dense_largest(const group *self)
+{
+    return la_max_abs(self->n * self->n, as_dense(self)->q);
+}
+
 static double dense_energy(const group *self, bool inverse)
 {
     const real *M = inverse ? as_dense(self)->inverse : as_dense(self)->q;
@@ -372,5 +378,6 @@ const group_ops dense_ops = {
     .inside = dense_inside,
     .retract = dense_retract,
     .rescale = dense_rescale,
+    .largest = dense_largest,
     .energy = dense_energy,
 };

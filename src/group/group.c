@@ -22,6 +22,7 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
     self->fibres = args->fibres;
     self->pairs = args->pairs;
     self->integrate = args->integrate;
+    self->share = 1;
     self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
     self->transposed = args->transposed;
     self->work = args->work;
@@ -185,7 +186,12 @@ static void visit_largest(void *data, real *x, int64_t count)
 real psgd__group_largest(const group *self)
 {
     real most = 0;
-    psgd__group_visit((group *)self, visit_largest, &most);
+    if (self->ops->largest) return self->ops->largest(self);
+    self->ops->state((group *)self, visit_largest, &most);
+    for (int i = 0; i < self->child_count; i++) {
+        real part = psgd__group_largest(self->child[i]);
+        if (part > most || part != part) most = part;
+    }
     return most;
 }
 

@@ -54,6 +54,7 @@ struct group {
     /* Kept for the preconditioner, one per normalised unit. */
     double running;     /* the running maximum of the normaliser "second", 0 before its first use */
     double top, bottom; /* bounds of log2 of the largest entry, see precond/guard.c */
+    int share;          /* factors of the krons above that can grow together: their product must stay a number */
 };
 
 /* What one update knows about the fibres of a group. Empty views (x = NULL) count as zero. */
@@ -112,6 +113,8 @@ struct group_ops {
      * applying Q to the columns of I. */
     void (*gram)(const group *self, bool inverse, double weight, real *R);
     double (*energy)(const group *self, bool inverse);
+    /* max |Q|, where state has more than Q in it. */
+    real (*largest)(const group *self);
     /* Smallest and largest singular value of Q, where cheap. */
     void (*range)(const group *self, double *smallest, double *largest);
 };

@@ -14,6 +14,19 @@ static int64_t smaller_modes(const group *self, int i)
     return product;
 }
 
+static void multiply_share(group *self, int factors)
+{
+    self->share *= factors;
+    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors);
+}
+
+static void count_share(group *self)
+{
+    int factors = 0;
+    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->numbers(self->child[i]) > 0;
+    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors > 0 ? factors : 1);
+}
+
 static psgd_status kron_create(const group_args *args, group **created)
 {
     group *self = psgd__group_base(args, &kron_ops, sizeof *self);
@@ -31,6 +44,7 @@ static psgd_status kron_create(const group_args *args, group **created)
         psgd__group_free(self);
         return status;
     }
+    count_share(self);
     *created = self;
     return PSGD_OK;
 }

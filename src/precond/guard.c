@@ -9,9 +9,9 @@
 #include <math.h>
 
 #ifdef PSGD_REAL_F64
-enum { LIMIT = 400 };
+static const double LIMIT = 400;
 #else
-enum { LIMIT = 50 };
+static const double LIMIT = 60;
 #endif
 
 void guard_start(group *root)
@@ -21,10 +21,10 @@ void guard_start(group *root)
     for (int i = 0; i < root->child_count; i++) guard_start(root->child[i]);
 }
 
-static void bring_back(group *unit, double log_largest, double init_scale)
+static void bring_back(group *unit, double limit, double log_largest, double init_scale)
 {
     if (psgd__group_can_rescale(unit)) {
-        int shift = (int)(log_largest > 0 ? LIMIT - 2 - log_largest : -LIMIT + 2 - log_largest);
+        int shift = (int)(log_largest > 0 ? limit - 2 - log_largest : -limit + 2 - log_largest);
         unit->ops->rescale(unit, (real)ldexp(1, shift));
     } else {
         unit->ops->reset(unit, init_scale);
@@ -33,15 +33,15 @@ static void bring_back(group *unit, double log_largest, double init_scale)
 
 bool guard_after(group *unit, double c, double largest, double init_scale)
 {
-    double step = c * largest;
+    double step = c * largest, limit = LIMIT / unit->share;
     unit->top += log2(1 + (double)unit->mix * step);
-    unit->bottom += step < 1 ? log2(1 - step) : -LIMIT;
-    if (unit->top <= LIMIT && unit->bottom >= -LIMIT) return false;
+    unit->bottom += step < 1 ? log2(1 - step) : -limit;
+    if (unit->top <= limit && unit->bottom >= -limit) return false;
 
     double now = log2((double)psgd__group_largest(unit));
-    bool outside = !(fabs(now) <= LIMIT);
+    bool outside = !(fabs(now) <= limit);
     if (outside) {
-        bring_back(unit, now, init_scale);
+        bring_back(unit, limit, now, init_scale);
         now = log2((double)psgd__group_largest(unit));
     }
     unit->top = unit->bottom = now;
