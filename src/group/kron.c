@@ -117,11 +117,21 @@ static double other_energy(const group *self, int i, bool inverse)
     return product;
 }
 
+/* A view has one level of blocks. Several pairs on a kron in a sum need it, and so does a kron in a sum in a factor. */
+static bool has_levels(const group *self, const group_pair *pair)
+{
+    view X = pair->A;
+    return X.blocks == 1 || X.outer == 1 || X.pitch == X.n * X.inner || self->child[0]->n == X.n;
+}
+
 /* All factors are updated from the old values: A and B are given, and the energies are taken before any factor changes.
  */
 static psgd_status kron_units(group *self, const group_pair *pair, group_unit visit, void *data)
 {
     double gram[SPEC_MAX_MODES], gram_inverse[SPEC_MAX_MODES];
+    if (!has_levels(self, pair)) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "a kron in a sum in a kron in a sum takes one pair an update");
+    }
     for (int i = 0; i < self->child_count; i++) {
         gram[i] = pair->gram != 0 ? pair->gram * other_energy(self, i, false) : 0;
         gram_inverse[i] = pair->gram_inverse != 0 ? pair->gram_inverse * other_energy(self, i, true) : 0;
