@@ -7,6 +7,7 @@
 #include <psgd/group.h>
 #include <psgd/options.h>
 #include <psgd/precond.h>
+#include <psgd/random.h>
 #include <psgd/status.h>
 
 #endif

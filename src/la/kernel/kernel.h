@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "core/dtype.h"
+#include "core/rng.h"
 
 #define la_kernels PSGD_TYPED(la_kernels)
 
@@ -31,6 +32,14 @@ typedef struct la_kernels {
     real (*damp_max)(int64_t n, const real *x, real c, const real *v, real *y);    /* y <- x + c v, max |y| as above */
     void (*add_squares)(int64_t n, double c, const real *x, double *sum);          /* sum <- sum + c x^2, elementwise */
     void (*add_products)(int64_t n, double c, const real *x, real y, double *sum); /* sum <- sum + c y x, elementwise */
+    void (*normal)(const rng_stream *stream, int64_t tile, int64_t count, real *x); /* tiles of normal deviates */
 } la_kernels;
+
+/* Normal deviates that one tile of a stream makes. */
+#ifdef PSGD_REAL_F64
+enum { LA_NORMAL_TILE = 2 * RNG_LANES };
+#else
+enum { LA_NORMAL_TILE = 4 * RNG_LANES };
+#endif
 
 #endif

@@ -1,5 +1,6 @@
 /* One table per number type and instruction set. */
 #include "la/kernel/elementwise.h"
+#include "la/kernel/normal.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -16,4 +17,5 @@ const la_kernels KERNEL(table) = {
     .damp_max = KERNEL(damp_max),
     .add_squares = KERNEL(add_squares),
     .add_products = KERNEL(add_products),
+    .normal = KERNEL(normal),
 };

@@ -1,0 +1,24 @@
+/* Normal deviates by counter: what the library draws as v, for callers who fit with pairs of their own.
+ *
+ * Entry i of the stream named by (seed, tensor, step) is the same number whatever the thread count, the instruction set
+ * or the way in which a stream is cut into calls. f32 and f64 have different streams. */
+#ifndef PSGD_RANDOM_H
+#define PSGD_RANDOM_H
+
+#include <stdint.h>
+
+#include <psgd/dtype.h>
+#include <psgd/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* x <- entries first .. first + count - 1 of the stream. Streams of different names are independent. */
+psgd_status psgd_normal_fill(psgd_dtype dtype, uint64_t seed, uint64_t tensor, uint64_t step, int64_t first,
+                             int64_t count, void *x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
