@@ -35,7 +35,7 @@ static const dense *as_dense(const group *self)
 static psgd_status dense_create(const group_args *args, group **created)
 {
     int64_t n = args->spec->n;
-    if (n > INT_MAX / PANEL || args->fibres > INT_MAX) {
+    if (n > INT_MAX / PANEL || args->fibres > INT_MAX / args->pairs) {
         return psgd__fail(PSGD_ERR_SPEC, "dense of size %lld on %lld fibres is larger than BLAS can count",
                           (long long)n, (long long)args->fibres);
     }
@@ -73,7 +73,7 @@ static void mul_in_place(const group *self, const real *M, bool transpose, view 
     real *panel = psgd__work_at(self->work, as_dense(self)->panel);
     for (int64_t b = 0; b < X.blocks; b++) {
         for (int64_t o = 0; o < X.outer; o += X.inner == 1 ? PANEL : 1) {
-            real *x = X.x + b * X.block_pitch + o * X.pitch;
+            real *x = view_matrix(&X, b * X.outer + o);
             int64_t many = X.inner == 1 ? X.outer - o : X.inner;
             for (int64_t j = 0; j < many; j += PANEL) {
                 int64_t count = many - j < PANEL ? many - j : PANEL;

@@ -68,11 +68,7 @@ static view mode(const group *self, int i, view X)
     bool even = X.outer == 1 || X.pitch == X.n * X.inner;
     Y.outer = even ? X.outer * before : before;
     Y.pitch = n * Y.inner;
-    if (!even) {
-        Y.blocks = X.outer;
-        Y.block_pitch = X.pitch;
-    }
-    return Y;
+    return even ? Y : view_repeat(Y, X.outer, X.pitch);
 }
 
 static void kron_mul(const group *self, view X)

@@ -6,8 +6,7 @@
 
 real *lowrank_fibre(view X, int64_t f)
 {
-    int64_t j = f % X.inner, o = f / X.inner % X.outer, b = f / X.inner / X.outer;
-    return X.x + b * X.block_pitch + o * X.pitch + j;
+    return view_matrix(&X, f / X.inner) + f % X.inner;
 }
 
 void lowrank_load(view X, int64_t f, bool reversed, real *x)

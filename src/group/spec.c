@@ -218,10 +218,14 @@ static place below(const group_kind *kind, place here)
 static psgd_status check_places(const spec *node, place here)
 {
     const group_kind *kind = node->kind;
-    if (kind->place == PLACE_TENSOR && (!here.tensor || here.krons > 1)) {
+    if (kind->place == PLACE_TENSOR && !here.tensor) {
         return psgd__fail(PSGD_ERR_SPEC,
-                          "%s may not stand at column %d: it goes at the root, under t, or as a part of a sum%s",
-                          kind->name, node->column, here.krons > 1 ? ", and at most one below another" : "");
+                          "%s may not stand at column %d: it goes at the root, under t, or as a part of a sum",
+                          kind->name, node->column);
+    }
+    if (kind->place == PLACE_TENSOR && here.krons >= SPEC_MAX_KRONS) {
+        return psgd__fail(PSGD_ERR_SPEC, "%s at column %d stands below %d others of its kind; there may be at most %d",
+                          kind->name, node->column, here.krons, SPEC_MAX_KRONS - 1);
     }
     if (kind->place == PLACE_VECTOR && !here.vector) {
         return psgd__fail(PSGD_ERR_SPEC, "%s may not stand at column %d: it goes at the root or as a part of a sum",

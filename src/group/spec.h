@@ -8,7 +8,7 @@
 #include "group/kind.h"
 #include <psgd/context.h>
 
-enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_MODES = 32 };
+enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_MODES = 32, SPEC_MAX_KRONS = 4 };
 
 typedef struct spec {
     const group_kind *kind;

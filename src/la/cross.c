@@ -16,7 +16,7 @@ static void rotate_pair(view X, int64_t i, real a, real b, real c, real g)
 {
     int64_t j = X.n - 1 - i;
     for (int64_t p = 0; p < X.blocks * X.outer; p++) {
-        real *x = X.x + p / X.outer * X.block_pitch + p % X.outer * X.pitch;
+        real *x = view_matrix(&X, p);
         rotate(X.inner, a, b, c, g, x + i * X.inner, x + j * X.inner);
     }
 }
@@ -51,7 +51,7 @@ static double mirror_product(const la_kernels *k, view X, int64_t i)
 {
     double sum = 0;
     for (int64_t p = 0; X.x && p < X.blocks * X.outer; p++) {
-        const real *x = X.x + p / X.outer * X.block_pitch + p % X.outer * X.pitch;
+        const real *x = view_matrix(&X, p);
         sum += k->dot(X.inner, x + i * X.inner, x + (X.n - 1 - i) * X.inner);
     }
     return sum;

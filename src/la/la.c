@@ -112,13 +112,20 @@ void la_view_scale(view X, real c)
 double la_view_energy(view X)
 {
     double sum = 0;
-    for (int64_t b = 0; b < X.blocks; b++) {
-        for (int64_t o = 0; o < X.outer; o++) {
-            const real *x = X.x + b * X.block_pitch + o * X.pitch;
-            sum += la_dot(X.n * X.inner, x, x);
-        }
+    for (int64_t p = 0; p < X.blocks * X.outer; p++) {
+        const real *x = view_matrix(&X, p);
+        sum += la_dot(X.n * X.inner, x, x);
     }
     return sum;
+}
+
+real la_view_max(view X)
+{
+    real most = 0;
+    for (int64_t p = 0; X.x && p < X.blocks * X.outer; p++) {
+        most = worse(most, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
+    }
+    return most;
 }
 
 void la_view_copy(view from, view to)
@@ -183,8 +190,7 @@ static void add_energies(const la_kernels *k, view X, double c, int64_t from, in
 {
     if (!X.x) return;
     for (int64_t p = 0; p < X.blocks * X.outer; p++) {
-        int64_t b = p / X.outer, o = p % X.outer;
-        const real *x = X.x + b * X.block_pitch + o * X.pitch + from * X.inner;
+        const real *x = view_matrix(&X, p) + from * X.inner;
         if (X.inner == 1) {
             k->add_squares(count, c, x, sum);
         } else {
@@ -212,9 +218,7 @@ static void add_row_products(const la_kernels *k, view X, view y, double c, int6
 {
     if (!X.x) return;
     for (int64_t p = 0; p < X.blocks * X.outer; p++) {
-        int64_t b = p / X.outer, o = p % X.outer;
-        const real *x = X.x + b * X.block_pitch + o * X.pitch + from * X.inner;
-        const real *row = y.x + b * y.block_pitch + o * y.pitch;
+        const real *x = view_matrix(&X, p) + from * X.inner, *row = view_matrix(&y, p);
         if (X.inner == 1) {
             k->add_products(count, c, x, *row, sum);
         } else {

@@ -18,6 +18,7 @@
 #define la_view_scale       PSGD_TYPED(psgd__la_view_scale)
 #define la_view_energy      PSGD_TYPED(psgd__la_view_energy)
 #define la_view_copy        PSGD_TYPED(psgd__la_view_copy)
+#define la_view_max         PSGD_TYPED(psgd__la_view_max)
 #define la_scale_rows       PSGD_TYPED(psgd__la_scale_rows)
 #define la_divide_rows      PSGD_TYPED(psgd__la_divide_rows)
 #define la_row_energies     PSGD_TYPED(psgd__la_row_energies)
@@ -41,6 +42,7 @@ real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y); /* y
 /* Views. "Row i" is entry i of every fibre. */
 void la_view_scale(view X, real c);                                       /* X <- c X */
 double la_view_energy(view X);                                            /* sum of X^2 */
+real la_view_max(view X);                                                 /* max |X|; 0 for an empty view */
 void la_view_copy(view from, view to);                                    /* to <- from, the same sizes */
 void la_scale_rows(view X, const real *q);                                /* row i <- q_i row i */
 void la_divide_rows(view X, const real *q);                               /* row i <- row i / q_i */

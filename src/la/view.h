@@ -2,9 +2,9 @@
  *
  * A fibre runs along one mode of a tensor in C order: entry i of fibre (o, j) is x[o * pitch + i * inner + j], with
  * o < outer and j < inner. inner is the product of the later modes, so entries of a fibre are inner apart; pitch is n *
- * inner for a whole tensor and more for a slice of one. A batch of slices adds a last level: blocks of all that,
- * block_pitch apart. This form is closed under what composites need: slices along the mode, splitting the mode, and
- * several tensors at once. */
+ * inner for a whole tensor and more for a slice of one. Splitting the mode of a slice adds a level: blocks of all that,
+ * evenly spaced, and blocks of blocks. This form is closed under what composites need: slices along the mode, splitting
+ * the mode, and several tensors at once. */
 #ifndef PSGD_LA_VIEW_H
 #define PSGD_LA_VIEW_H
 
@@ -14,9 +14,14 @@
 
 #define view PSGD_TYPED(view)
 
+enum { VIEW_LEVELS = 4 }; /* a kron in a sum adds one; the parser lets no more of them stand below one another */
+
 typedef struct view {
     real *x; /* NULL: an empty view, where that is said to be allowed */
-    int64_t n, inner, outer, pitch, blocks, block_pitch;
+    int64_t n, inner, outer, pitch;
+    int64_t blocks; /* the product of the counts */
+    int levels;
+    int64_t count[VIEW_LEVELS], spacing[VIEW_LEVELS];
 } view;
 
 /* outer vectors of n numbers, one after the other. */
@@ -44,11 +49,38 @@ static inline int64_t view_fibres(view X)
     return X.blocks * X.outer * X.inner;
 }
 
+/* Where block b starts. */
+static inline int64_t view_block_at(const view *X, int64_t b)
+{
+    int64_t at = 0;
+    for (int i = 0; i < X->levels; i++) {
+        at += b % X->count[i] * X->spacing[i];
+        b /= X->count[i];
+    }
+    return at;
+}
+
 /* Block b alone. */
 static inline view view_block(view X, int64_t b)
 {
-    X.x = X.x ? X.x + b * X.block_pitch : NULL;
+    X.x = X.x ? X.x + view_block_at(&X, b) : NULL;
     X.blocks = 1;
+    X.levels = 0;
+    return X;
+}
+
+/* Matrix p of the blocks * outer that the view has, n x inner. */
+static inline real *view_matrix(const view *X, int64_t p)
+{
+    return X->x + (X->levels ? view_block_at(X, p / X->outer) : 0) + p % X->outer * X->pitch;
+}
+
+/* count of these views, spacing apart. */
+static inline view view_repeat(view X, int64_t count, int64_t spacing)
+{
+    X.count[X.levels] = count;
+    X.spacing[X.levels++] = spacing;
+    X.blocks *= count;
     return X;
 }
 
