@@ -116,22 +116,21 @@ static psgd_status read_count(const option_row *row, const char *value, int64_t 
 
 static psgd_status read_choice(const option_row *row, const char *value, int *index)
 {
-    text words = {0};
+    char words[512] = "";
     int count = 0;
+    size_t used = 0;
     for (; row->choices[count]; count++) {
         if (!strcmp(value, row->choices[count])) {
             *index = count;
-            psgd__text_free(&words);
             return PSGD_OK;
         }
-        psgd__text_add(&words, "%s%s", count ? ", " : "", row->choices[count]);
+        if (used < sizeof words) {
+            used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", count ? ", " : "", row->choices[count]);
+        }
     }
     const char *near = psgd__nearest(value, row->choices, count);
-    psgd_status status = psgd__fail(PSGD_ERR_ARGUMENT, "option %s is one of %s, not '%s'%s%s%s", row->name,
-                                    words.failed ? "its choices" : words.chars, value, near ? "; did you mean " : "",
-                                    near ? near : "", near ? "?" : "");
-    psgd__text_free(&words);
-    return status;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is one of %s, not '%s'%s%s%s", row->name, words, value,
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static psgd_status read_flag(const option_row *row, const char *value, bool *flag)
@@ -217,9 +216,13 @@ void psgd__options_help(text *to, const option_row *rows, int count)
         } else {
             psgd__text_add(&left, "%s", kinds[rows[i].kind]);
         }
-        psgd__text_add(to, "  %-34s %s%s%s%s\n", left.failed ? rows[i].name : left.chars, rows[i].help,
-                       rows[i].standard ? " [" : "", rows[i].standard ? rows[i].standard : "",
-                       rows[i].standard ? "]" : "");
+        if (left.failed) {
+            psgd__text_free(to);
+            to->failed = true;
+            return;
+        }
+        psgd__text_add(to, "  %-34s %s%s%s%s\n", left.chars, rows[i].help, rows[i].standard ? " [" : "",
+                       rows[i].standard ? rows[i].standard : "", rows[i].standard ? "]" : "");
         psgd__text_free(&left);
     }
 }

@@ -38,12 +38,13 @@ static psgd_status build_children(const group_args *args, group *self)
 static psgd_status block_create(const group_args *args, group **created)
 {
     int64_t k = args->spec->first->n, l = args->spec->first->next->n, numbers;
-    if (k > INT_MAX || l > INT_MAX || args->fibres > INT_MAX || !psgd__mul_fits(k, l, &numbers)) {
+    if (k > INT_MAX || l > INT_MAX || args->fibres > INT_MAX / args->pairs || !psgd__mul_fits(k, l, &numbers)) {
         return psgd__fail(PSGD_ERR_SPEC, "block of sizes %lld and %lld is larger than BLAS can count", (long long)k,
                           (long long)l);
     }
     block *self = psgd__group_base(args, &block_ops, sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
+    self->base.transposed = args->transposed;
     self->to = args->transposed;
     self->from = !args->transposed;
     self->scratch = psgd__work_reserve(args->work, numbers, sizeof(real));

@@ -24,7 +24,6 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
     self->integrate = args->integrate;
     self->share = 1;
     self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
-    self->transposed = args->transposed;
     self->work = args->work;
     if (args->integrate && ops->project && !(ops->gram && ops->energy)) {
         self->panel = psgd__work_reserve(args->work, self->n * PANEL, sizeof(real));
@@ -36,20 +35,20 @@ psgd_status psgd__group_array(const group_args *args, void *self, int64_t count,
 {
     group *owner = self;
     void *memory = NULL;
+    int64_t bytes;
     int slot = 0;
     while (owner->owned[slot]) slot++;
-    if (!args->dry) {
-        memory = psgd__alloc(args->context, count, size);
-        if (!memory) {
-            int64_t n = owner->n;
-            const char *name = owner->ops->kind.name;
-            psgd__group_free(owner);
-            return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s of size %lld: it needs %.3g GB", name, (long long)n,
-                              (double)count * (double)size / 1e9);
-        }
+    bool countable = psgd__mul_fits(count, (int64_t)size, &bytes) && psgd__add_fits(owner->bytes, bytes, &bytes);
+    if (countable && !args->dry) memory = psgd__alloc(args->context, count, size);
+    if (!countable || (!memory && !args->dry)) {
+        int64_t n = owner->n;
+        const char *name = owner->ops->kind.name;
+        psgd__group_free(owner);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s of size %lld: it needs %.3g GB", name, (long long)n,
+                          (double)count * (double)size / 1e9);
     }
     owner->owned[slot] = memory;
-    owner->bytes += count * (int64_t)size;
+    owner->bytes = bytes;
     memcpy(array, &memory, sizeof memory);
     return PSGD_OK;
 }
@@ -82,6 +81,20 @@ void psgd__group_free(group *self)
     psgd__free(self->context, self);
 }
 
+/* No group has more numbers than a quarter of its bytes, so these are countable too. */
+static psgd_status add_up_bytes(group *self)
+{
+    self->total_bytes = self->bytes;
+    for (int i = 0; i < self->child_count; i++) {
+        if (psgd__add_fits(self->total_bytes, self->child[i]->total_bytes, &self->total_bytes)) continue;
+        psgd_status status = psgd__fail(PSGD_ERR_NO_MEMORY, "%s of size %lld needs more bytes than can be counted",
+                                        self->ops->kind.name, (long long)self->n);
+        psgd__group_free(self);
+        return status;
+    }
+    return PSGD_OK;
+}
+
 /* t stands for no group of its own: it turns over what is below it. */
 psgd_status psgd__group_build(const group_args *args, group **created)
 {
@@ -92,7 +105,7 @@ psgd_status psgd__group_build(const group_args *args, group **created)
     }
     const group_ops *ops = psgd__builtin_at(inner.spec->kind_index);
     PSGD_TRY(ops->create(&inner, created));
-    return PSGD_OK;
+    return add_up_bytes(*created);
 }
 
 psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, group **created)

@@ -40,16 +40,17 @@ struct group {
     const group_ops *ops;
     const psgd_context *context;
     int64_t n, fibres, pairs;
-    bool transposed, integrate;
+    bool transposed; /* the group of the transposes; false where that is the group itself, or its parts are turned */
+    bool integrate;
     int64_t extra; /* columns that gram projects: those of the whole block where this is a part of one */
     workspace *work;
     int64_t mix; /* the most entries in a row of R: how much a step can make entries grow */
     int64_t sums,
         panel; /* places in the workspace: see psgd__group_reserve_sums; for the defaults of gram and energy */
     int child_count;
-    group **child;  /* owned; NULL for a leaf */
-    void *owned[3]; /* arrays from psgd__group_array */
-    int64_t bytes;  /* in them */
+    group **child;              /* owned; NULL for a leaf */
+    void *owned[3];             /* arrays from psgd__group_array */
+    int64_t bytes, total_bytes; /* in them; in those of the children too */
 
     /* Kept for the preconditioner, one per normalised unit. */
     double running;     /* the running maximum of the normaliser "second", 0 before its first use */

@@ -30,6 +30,7 @@ static psgd_status create(const group_args *args, const group_ops *ops, bool fix
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->base.mix = 2;
     self->fixed_corner = fixed_corner;
+    self->base.transposed = args->transposed;
     psgd__group_reserve_sums(&self->base);
     *created = &self->base;
     return psgd__group_reals(args, self, 2 * n - 1, &self->q);

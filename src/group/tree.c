@@ -4,29 +4,15 @@
 
 #include <math.h>
 
-static const char *transposed_name(const group *self)
-{
-    bool shown = self->transposed && self->ops->r_numbers &&
-                 self->mix > 1; /* symmetric groups are their own transposes */
-    return shown ? "t " : "";
-}
-
 static void add_line(text *to, const group *self, int depth)
 {
     char numbers[32];
     const char *name = self->ops->kind.name;
-    psgd__text_add(to, "%*s%s%s:%lld", 2 * depth, "", transposed_name(self), name, (long long)self->n);
+    psgd__text_add(to, "%*s%s%s:%lld", 2 * depth, "", self->transposed ? "t " : "", name, (long long)self->n);
     int used = 0;
     for (int64_t at = to->length - 1; at >= 0 && to->chars[at] != '\n'; at--) used++;
     psgd__text_add(to, "%*s%s\n", used < 40 ? 40 - used : 1, "", psgd__thousands(self->ops->numbers(self), numbers));
     for (int i = 0; i < self->child_count; i++) add_line(to, self->child[i], depth + 1);
-}
-
-static int64_t total_bytes(const group *self)
-{
-    int64_t bytes = self->bytes;
-    for (int i = 0; i < self->child_count; i++) bytes += total_bytes(self->child[i]);
-    return bytes;
 }
 
 psgd_status PSGD_TYPED(psgd__group_describe)(const psgd_context *context, const spec_tree *tree, description *to)
@@ -40,7 +26,7 @@ psgd_status PSGD_TYPED(psgd__group_describe)(const psgd_context *context, const 
     group_cost cost = {.update_bytes = 2 * tensor, .apply_bytes = 2 * tensor}; /* read v and h; read g, write Pg */
     root->ops->cost(root, &cost);
     to->numbers = root->ops->numbers(root);
-    to->bytes = total_bytes(root);
+    to->bytes = root->total_bytes;
     to->update_flops = cost.update_flops;
     to->update_bytes = cost.update_bytes;
     to->apply_flops = cost.apply_flops;

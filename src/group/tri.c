@@ -15,10 +15,12 @@ static const tri *as_tri(const group *self)
     return (const tri *)self;
 }
 
-static psgd_status create(const group_args *args, const group_ops *ops, bool lower, group **created)
+/* The transposes of one kind are the other. */
+static psgd_status create(const group_args *args, bool lower, group **created)
 {
     int64_t n = args->spec->n;
-    if (n > INT_MAX / 2 || args->fibres > INT_MAX) {
+    const group_ops *ops = lower ? &tril_ops : &tri_ops;
+    if (n > INT_MAX / 2 || args->fibres > INT_MAX / args->pairs) {
         return psgd__fail(PSGD_ERR_SPEC, "%s of size %lld on %lld fibres is larger than BLAS can count", ops->kind.name,
                           (long long)n, (long long)args->fibres);
     }
@@ -26,7 +28,7 @@ static psgd_status create(const group_args *args, const group_ops *ops, bool low
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
 
-    self->lower = lower != args->transposed;
+    self->lower = lower;
     self->packed = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
     self->numbers = self->packed ? n * (n + 1) / 2 : n * n;
     self->scratch = psgd__work_reserve(args->work, self->packed ? (LOWRANK_MAX + 1) * n : n, sizeof(real));
@@ -36,12 +38,12 @@ static psgd_status create(const group_args *args, const group_ops *ops, bool low
 
 static psgd_status tri_create(const group_args *args, group **created)
 {
-    return create(args, &tri_ops, false, created);
+    return create(args, args->transposed, created);
 }
 
 static psgd_status tril_create(const group_args *args, group **created)
 {
-    return create(args, &tril_ops, true, created);
+    return create(args, !args->transposed, created);
 }
 
 static void tri_reset(group *self, double scale)

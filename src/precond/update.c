@@ -2,7 +2,8 @@
  * (paper, equations R and normalized_Q_learn), for every unit of the group that is normalised on its own.
  *
  * Nothing changes before A and B are known to be finite. They are scaled by a common power of two where their squares
- * would leave the number type; the weight that undoes it goes to the normaliser. */
+ * would leave the number type, and those of a part of a sum once more where they are small beside the other parts; the
+ * weight that undoes it goes to the normaliser. */
 #include "precond/form.h"
 #include "precond/guard.h"
 #include "precond/normaliser.h"
@@ -11,6 +12,15 @@
 #include <math.h>
 
 enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron */
+
+/* Numbers below this may not be squared without a look at what is lost. */
+#ifdef PSGD_REAL_F64
+static const double SMALL = 0x1p-400;
+enum { MOST_MAGNIFIED = 800 };
+#else
+static const double SMALL = 0x1p-40;
+enum { MOST_MAGNIFIED = 100 };
+#endif
 
 typedef struct update {
     psgd_precond *self;
@@ -26,30 +36,60 @@ static void project(const group *unit, const group_pair *pair, real *R)
     if (pair->gram_inverse != 0) psgd__group_gram(unit, true, pair->gram_inverse, R);
 }
 
-static psgd_status update_unit(group *unit, const group_pair *pair, void *data)
+static void step_unit(const update *u, group *unit, const unit_measure *m)
 {
-    update *u = data;
     psgd_precond *self = u->self;
-    real *R = psgd__work_at(self->work, self->at_R);
-    project(unit, pair, R);
+    double c = u->measure(m);
+    if (m->largest == 0) return;
+    bool sane = isfinite(c) && c * m->largest * (double)unit->mix < 1e9;
+    if (!sane || !unit->ops->inside(unit, (real)c, m->R)) {
+        self->skipped++;
+        return;
+    }
+    unit->ops->retract(unit, (real)c, m->R);
+    if (guard_after(unit, c, m->largest, self->settings.init_scale)) self->skipped++;
+}
 
+/* Multiplies A and B by 2^e; their squares then have the weight 2^-2e. */
+static void magnify(group_pair *pair, double *weight, int e)
+{
+    if (pair->A.x) la_view_scale(pair->A, (real)ldexp(1, e));
+    if (pair->B.x) la_view_scale(pair->B, (real)ldexp(1, e));
+    pair->gram = ldexp(pair->gram, 2 * e);
+    pair->gram_inverse = ldexp(pair->gram_inverse, 2 * e);
+    *weight = ldexp(*weight, -2 * e);
+}
+
+/* 0, or how much smaller than 1 A and B of this unit are where their squares come near the smallest numbers. */
+static int smallness(const group_pair *pair)
+{
+    double most = fmax((double)la_view_max(pair->A), (double)la_view_max(pair->B));
+    most = fmax(most, sqrt(fabs(pair->gram) + fabs(pair->gram_inverse)));
+    return most > 0 && most < SMALL ? (int)fmin(-ilogb(most), MOST_MAGNIFIED) : 0;
+}
+
+static psgd_status update_unit(group *unit, const group_pair *given, void *data)
+{
+    const update *u = data;
+    group_pair pair = *given;
+    real *R = psgd__work_at(u->self->work, u->self->at_R);
     unit_measure m = {.unit = unit,
-                      .pair = pair,
+                      .pair = &pair,
                       .R = R,
                       .spare = R + unit->ops->r_numbers(unit),
-                      .largest = (double)unit->ops->r_max(unit, R),
                       .weight = u->weight,
-                      .step = self->settings.step};
-    if (m.largest == 0) return PSGD_OK;
+                      .step = u->self->settings.step};
+    project(unit, &pair, R);
+    m.largest = (double)unit->ops->r_max(unit, R);
 
-    double c = u->measure(&m);
-    bool sane = isfinite(c) && c * m.largest * (double)unit->mix < 1e9;
-    if (!sane || !unit->ops->inside(unit, (real)c, R)) {
-        self->skipped++;
-        return PSGD_OK;
+    int e = m.largest < SMALL * SMALL ? smallness(&pair) : 0;
+    if (e) {
+        magnify(&pair, &m.weight, e);
+        project(unit, &pair, R);
+        m.largest = (double)unit->ops->r_max(unit, R);
     }
-    unit->ops->retract(unit, (real)c, R);
-    if (guard_after(unit, c, m.largest, self->settings.init_scale)) self->skipped++;
+    step_unit(u, unit, &m);
+    if (e) magnify(&pair, &m.weight, -e);
     return PSGD_OK;
 }
 
