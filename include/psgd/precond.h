@@ -60,6 +60,12 @@ int psgd_precond_factor_count(const psgd_precond *precond);
 int64_t psgd_precond_factor_size(const psgd_precond *precond, int factor);
 psgd_status psgd_precond_factor(const psgd_precond *precond, int factor, void *Q);
 
+/* All that a fit has learnt, as bytes: loaded into a preconditioner created from the same spec, shape, type and options
+ * it goes on to the bit. Bytes of anything else are refused and nothing has changed. */
+int64_t psgd_precond_state_bytes(const psgd_precond *precond);
+psgd_status psgd_precond_state_save(const psgd_precond *precond, void *bytes); /* room for state_bytes */
+psgd_status psgd_precond_state_load(psgd_precond *precond, int64_t count, const void *bytes);
+
 psgd_status psgd_precond_set_step(psgd_precond *precond, double step);
 int64_t psgd_precond_size(const psgd_precond *precond);    /* numbers in the tensor */
 int64_t psgd_precond_updates(const psgd_precond *precond); /* made so far */

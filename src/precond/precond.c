@@ -166,6 +166,24 @@ psgd_status psgd_precond_factor(const psgd_precond *self, int factor, void *Q)
     return PSGD_OK;
 }
 
+int64_t psgd_precond_state_bytes(const psgd_precond *self)
+{
+    return self ? TYPED_CALL(self, state_bytes, self) : 0;
+}
+
+psgd_status psgd_precond_state_save(const psgd_precond *self, void *bytes)
+{
+    if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "saving a state needs a preconditioner and room for it");
+    TYPED_CALL(self, state_save, self, bytes);
+    return PSGD_OK;
+}
+
+psgd_status psgd_precond_state_load(psgd_precond *self, int64_t count, const void *bytes)
+{
+    if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "loading a state needs a preconditioner and the bytes");
+    return TYPED_CALL(self, state_load, self, count, bytes);
+}
+
 psgd_status psgd_precond_set_step(psgd_precond *self, double step)
 {
     if (!self || !isfinite(step) || step < 0 || (self->settings.norm != NORM_NONE && step >= 1)) {

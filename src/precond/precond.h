@@ -54,7 +54,10 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
     int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \
     int64_t psgd__precond_factor_size_##type(const psgd_precond *self, int factor);                                    \
     void psgd__precond_factor_##type(const psgd_precond *self, int factor, void *Q);                                   \
-    void psgd__precond_reset_##type(psgd_precond *self, double scale);
+    void psgd__precond_reset_##type(psgd_precond *self, double scale);                                                 \
+    int64_t psgd__precond_state_bytes_##type(const psgd_precond *self);                                                \
+    void psgd__precond_state_save_##type(const psgd_precond *self, void *bytes);                                       \
+    psgd_status psgd__precond_state_load_##type(psgd_precond *self, int64_t count, const void *bytes);
 
 PRECOND_TYPED(f32)
 PRECOND_TYPED(f64)

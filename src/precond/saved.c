@@ -1,0 +1,126 @@
+/* A preconditioner as bytes, so that a fit can be stopped and go on to the bit: Q, what normalisers and guard remember,
+ * the average, the counters.
+ *
+ * A header, then for every group of the tree three doubles and its arrays, then the average. The header holds a hash of
+ * the tree's names and sizes: bytes of another group are refused before anything has changed. */
+#include "group/group.h"
+#include "precond/precond.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct saved_header {
+    char magic[8];
+    uint64_t tree;
+    int64_t bytes, updates, skipped;
+    double step;
+    int64_t waiting;
+} saved_header;
+
+static const char magic[8] = "psgdQ01";
+
+enum direction { COUNT, SAVE, CHECK, LOAD };
+
+typedef struct walk {
+    enum direction way;
+    char *at; /* the next byte */
+    int64_t bytes;
+    uint64_t tree;
+    bool broken; /* CHECK: a number that no state has */
+} walk;
+
+static void hash(walk *w, const void *data, size_t count)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < count; i++) w->tree = (w->tree ^ bytes[i]) * 1099511628211u;
+}
+
+static void move(walk *w, void *own, size_t count)
+{
+    if (w->way == SAVE) memcpy(w->at, own, count);
+    if (w->way == LOAD) memcpy(own, w->at, count);
+    if (w->at) w->at += count;
+    w->bytes += (int64_t)count;
+}
+
+static void move_reals(void *data, real *x, int64_t count)
+{
+    walk *w = data;
+    if (w->way == CHECK) {
+        for (int64_t i = 0; i < count; i++) {
+            real number;
+            memcpy(&number, w->at + (size_t)i * sizeof number, sizeof number);
+            if (!isfinite((double)number)) w->broken = true;
+        }
+    }
+    move(w, x, (size_t)count * sizeof *x);
+}
+
+static void move_group(walk *w, group *self)
+{
+    hash(w, self->ops->kind.name, strlen(self->ops->kind.name) + 1);
+    hash(w, &self->n, sizeof self->n);
+    hash(w, &self->transposed, sizeof self->transposed);
+    move(w, &self->running, sizeof self->running);
+    move(w, &self->top, sizeof self->top);
+    move(w, &self->bottom, sizeof self->bottom);
+    self->ops->state(self, move_reals, w);
+    for (int i = 0; i < self->child_count; i++) move_group(w, self->child[i]);
+}
+
+/* Everything but the header, from or to bytes. */
+static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
+{
+    walk w = {.way = way, .at = bytes ? bytes + sizeof(saved_header) : NULL, .tree = 14695981039346656037u};
+    w.bytes = sizeof(saved_header);
+    int64_t size = sizeof(real);
+    hash(&w, &size, sizeof size);
+    move_group(&w, self->root);
+    if (self->average) move_reals(&w, self->average, self->n);
+    return w;
+}
+
+int64_t PSGD_TYPED(psgd__precond_state_bytes)(const psgd_precond *self)
+{
+    return walk_all(self, COUNT, NULL).bytes;
+}
+
+void PSGD_TYPED(psgd__precond_state_save)(const psgd_precond *self, void *bytes)
+{
+    walk w = walk_all(self, SAVE, bytes);
+    saved_header head = {.tree = w.tree,
+                         .bytes = w.bytes,
+                         .updates = self->updates,
+                         .skipped = self->skipped,
+                         .step = self->settings.step,
+                         .waiting = self->waiting};
+    memcpy(head.magic, magic, sizeof magic);
+    memcpy(bytes, &head, sizeof head);
+}
+
+psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t count, const void *bytes)
+{
+    saved_header head;
+    walk own = walk_all(self, COUNT, NULL);
+    if (count < (int64_t)sizeof head || (memcpy(&head, bytes, sizeof head), memcmp(head.magic, magic, sizeof magic))) {
+        return psgd__fail(PSGD_ERR_FORMAT, "these bytes are not the state of a preconditioner");
+    }
+    if (head.bytes != own.bytes || head.tree != own.tree) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is that of another group, shape or number type");
+    }
+    if (count != own.bytes) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state has %lld bytes instead of %lld", (long long)count,
+                          (long long)own.bytes);
+    }
+    bool sane = isfinite(head.step) && head.step >= 0 && head.updates >= 0 && head.skipped >= 0 &&
+                (head.waiting == 0 || head.waiting == 1);
+    if (!sane || walk_all(self, CHECK, (char *)bytes).broken) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds numbers that no state has");
+    }
+    walk_all(self, LOAD, (char *)bytes);
+    self->updates = head.updates;
+    self->skipped = head.skipped;
+    self->settings.step = head.step;
+    self->waiting = head.waiting;
+    return PSGD_OK;
+}
