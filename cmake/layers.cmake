@@ -6,17 +6,17 @@
 set(PSGD_UNTYPED
   src/group/spec.c src/group/fit.c src/group/describe.c src/group/registry.c
   src/precond/precond.c src/precond/options.c src/la/random.c)
-set(PSGD_UNTYPED_LAYERS core)
+set(PSGD_UNTYPED_LAYERS core train)
 set(PSGD_TYPED_LAYERS la group precond)
 
-set(PSGD_LIBRARIES PkgConfig::OPENBLAS ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
+set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
 
 function(psgd_object name)
   add_library(${name} OBJECT ${ARGN})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${LAPACKE_INCLUDE} ${RANDOM123_INCLUDE})
   target_compile_definitions(${name} PRIVATE PSGD_VERSION="${PROJECT_VERSION}" _GNU_SOURCE)
-  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS OpenMP::OpenMP_C)
+  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS PkgConfig::CJSON OpenMP::OpenMP_C)
 endfunction()
 
 function(psgd_typed name dtype)
