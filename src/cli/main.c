@@ -8,6 +8,7 @@
 
 static const cli_verb *const verbs[] = {
     &verb_group,
+    &verb_fit,
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

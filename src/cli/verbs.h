@@ -5,5 +5,6 @@
 #include "cli/cli.h"
 
 extern const cli_verb verb_group;
+extern const cli_verb verb_fit;
 
 #endif

@@ -1,0 +1,20 @@
+/* How far long work has come: a bar on a terminal, a plain line now and then elsewhere, nothing for short work. */
+#ifndef PSGD_TRAIN_PROGRESS_H
+#define PSGD_TRAIN_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct progress {
+    FILE *to;
+    const char *what; /* "update", as in "update 10 of 50" */
+    bool terminal, drawn;
+    double began, shown; /* seconds */
+} progress;
+
+void psgd__progress_start(progress *self, FILE *to, const char *what);
+void psgd__progress_show(progress *self, int64_t done, int64_t total);
+void psgd__progress_end(progress *self); /* takes the bar away */
+
+#endif
