@@ -1,6 +1,7 @@
 #include "group/lowrank.h"
 #include "la/dispatch.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,12 +42,47 @@ void lowrank_row(const real *R, int64_t n, int64_t i, int64_t from, real *row)
     }
 }
 
-real lowrank_max(const real *R, int64_t n, real *row)
+/* |R_ij| <= |p_i||p_j| for p_i the entries i of all vectors. With k the largest |p_k|, row k has an entry of size best,
+ * and no p_i shorter than best / |p_k| can be part of a larger one. The others are copied together; scratch holds the
+ * lengths and then the copies. Returns how many there are. */
+static int64_t keep_long(const real *R, int64_t n, real *scratch)
 {
-    real most = 0;
+    int count = lowrank_count(R);
+    int64_t longest = 0, kept = 0;
+    real *length = scratch;
+    memset(length, 0, (size_t)n * sizeof(real));
+    for (int v = 0; v < count; v++) {
+        const real *x = lowrank_vector(R, n, v);
+        for (int64_t i = 0; i < n; i++) length[i] += x[i] * x[i];
+    }
+    for (int64_t i = 1; i < n; i++) longest = length[i] > length[longest] ? i : longest;
+
+    real *row = scratch + n;
+    lowrank_row(R, n, longest, 0, row);
+    double best = (double)la_kernel()->max_abs(n, row), most = (double)length[longest];
+    double least = most > 0 ? best * best / most * (1 - 64 * (double)REAL_EPSILON) : 0;
     for (int64_t i = 0; i < n; i++) {
-        lowrank_row(R, n, i, i, row);
-        real here = la_kernel()->max_abs(n - i, row + i);
+        if ((double)length[i] < least) continue;
+        for (int v = 0; v < count; v++) scratch[n + v * n + kept] = lowrank_vector(R, n, v)[i];
+        kept++;
+    }
+    return kept;
+}
+
+real lowrank_max(const real *R, int64_t n, real *scratch)
+{
+    int count = lowrank_count(R);
+    if (count == 0) return 0;
+    const la_kernels *k = la_kernel();
+    int64_t kept = keep_long(R, n, scratch);
+    real most = 0, *row = scratch;
+    for (int64_t i = 0; i < kept; i++) {
+        memset(row, 0, (size_t)(kept - i) * sizeof(real));
+        for (int v = 0; v < count; v++) {
+            const real *x = scratch + n + v * n;
+            k->axpy(kept - i, lowrank_sign(R, v) * x[i], x + i, row);
+        }
+        real here = k->max_abs(kept - i, row);
         if (here > most || here != here) most = here;
     }
     return most;

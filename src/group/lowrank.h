@@ -42,8 +42,9 @@ static inline const real *lowrank_vector(const real *R, int64_t n, int k)
 /* The fibres of X, each with this sign, after those that R has. Start with R[0] = 0. */
 void lowrank_add(real *R, view X, int sign, bool reversed);
 
-/* max |R|; the triangle of a symmetric matrix has the same maximum as all of it. row has n numbers of scratch. */
-real lowrank_max(const real *R, int64_t n, real *row);
+/* max |R|; the triangle of a symmetric matrix has the same maximum as all of it. scratch has n times one more
+ * than the count. */
+real lowrank_max(const real *R, int64_t n, real *scratch);
 
 /* row_j <- R_ij for j >= from. */
 void lowrank_row(const real *R, int64_t n, int64_t i, int64_t from, real *row);

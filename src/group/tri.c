@@ -99,6 +99,17 @@ static void tri_solve_t(const group *self, view X)
     }
 }
 
+static void tri_form(const group *self, view A, view B)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_form(t, A, B);
+    } else {
+        la_tri_mul(t->q, t->lower, false, A);
+        la_tri_solve(t->q, t->lower, true, B);
+    }
+}
+
 static int64_t tri_numbers(const group *self)
 {
     return self->n * (self->n + 1) / 2;
@@ -239,7 +250,7 @@ static void tri_rescale(group *self, real c)
     .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
     .numbers = tri_numbers, .state = tri_state, .cost = tri_cost, .r_numbers = tri_r_numbers, .project = tri_project,  \
     .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
-    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale
+    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form
 
 const group_ops tri_ops = {
     .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .numbers = "n(n+1)/2"},

@@ -19,6 +19,7 @@ typedef struct tri {
 typedef enum packed_op { PACKED_MUL, PACKED_MUL_T, PACKED_SOLVE, PACKED_SOLVE_T } packed_op;
 
 #define psgd__tri_packed_apply   PSGD_TYPED(psgd__tri_packed_apply)
+#define psgd__tri_packed_form    PSGD_TYPED(psgd__tri_packed_form)
 #define psgd__tri_packed_r_mul   PSGD_TYPED(psgd__tri_packed_r_mul)
 #define psgd__tri_packed_inside  PSGD_TYPED(psgd__tri_packed_inside)
 #define psgd__tri_packed_retract PSGD_TYPED(psgd__tri_packed_retract)
@@ -30,6 +31,7 @@ static inline real *psgd__tri_row(const tri *t, int64_t i)
 }
 
 void psgd__tri_packed_apply(const tri *t, packed_op op, view X);
+void psgd__tri_packed_form(const tri *t, view A, view B); /* A <- QA and B <- Q^-T B */
 void psgd__tri_packed_r_mul(const tri *t, const real *R, bool transpose, view X);
 bool psgd__tri_packed_inside(const tri *t, real c, const real *R);
 void psgd__tri_packed_retract(tri *t, real c, const real *R);

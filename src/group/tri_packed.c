@@ -4,6 +4,7 @@
  * storing the fibres does on the way. */
 #include "group/tri.h"
 #include "la/dispatch.h"
+#include "la/triangle.h"
 
 #include <string.h>
 
@@ -62,6 +63,24 @@ void psgd__tri_packed_apply(const tri *t, packed_op op, view X)
     }
 }
 
+/* Reads the triangle once for each pair of fibres. */
+void psgd__tri_packed_form(const tri *t, view A, view B)
+{
+    int64_t n = t->base.n;
+    real *scratch = psgd__work_at(t->base.work, t->scratch);
+    for (int64_t f = 0; f < view_fibres(A); f++) {
+        if (A.inner == 1 && !t->lower) {
+            la_packed_form(n, t->q, lowrank_fibre(A, f), lowrank_fibre(B, f));
+            continue;
+        }
+        lowrank_load(A, f, t->lower, scratch);
+        lowrank_load(B, f, t->lower, scratch + n);
+        la_packed_form(n, t->q, scratch, scratch + n);
+        lowrank_store(A, f, t->lower, scratch);
+        lowrank_store(B, f, t->lower, scratch + n);
+    }
+}
+
 /* x_i <- sum_k s_k y_ki sum_{j >= i} y_kj x_j: suffix sums; the transpose has prefix sums. */
 static void r_mul_fibre(const real *R, int64_t n, bool prefix, real *x)
 {
@@ -104,12 +123,11 @@ bool psgd__tri_packed_inside(const tri *t, real c, const real *R)
 
 /* Row i of triu(xx')Q is x_i sum_{j >= i} x_j Q_j. Upward, with the sums of old rows kept as they grow, every row is
  * read and written once. */
-void psgd__tri_packed_retract(tri *t, real c, const real *R)
+static void retract_any(tri *t, real c, const real *R, real *sums)
 {
     const la_kernels *k = la_kernel();
     int64_t n = t->base.n;
     int count = lowrank_count(R);
-    real *sums = psgd__work_at(t->base.work, t->scratch);
     memset(sums, 0, (size_t)(count * n) * sizeof(real));
     for (int64_t i = n - 1; i >= 0; i--) {
         real *row = psgd__tri_row(t, i);
@@ -117,5 +135,17 @@ void psgd__tri_packed_retract(tri *t, real c, const real *R)
         for (int v = 0; v < count; v++) {
             k->axpy(n - i, -c * lowrank_sign(R, v) * lowrank_vector(R, n, v)[i], sums + v * n + i, row);
         }
+    }
+}
+
+void psgd__tri_packed_retract(tri *t, real c, const real *R)
+{
+    int64_t n = t->base.n;
+    real *sums = psgd__work_at(t->base.work, t->scratch);
+    bool one_pair = lowrank_count(R) == 2 && lowrank_sign(R, 0) == 1 && lowrank_sign(R, 1) == -1;
+    if (one_pair) {
+        la_packed_retract(n, c, lowrank_vector(R, n, 0), lowrank_vector(R, n, 1), sums, t->q);
+    } else {
+        retract_any(t, c, R, sums);
     }
 }

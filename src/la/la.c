@@ -24,14 +24,22 @@ static inline real worse(real a, real b)
 void la_scale(int64_t n, real c, real *x)
 {
     const la_kernels *k = la_kernel();
-#pragma omp parallel for if (n > PARALLEL)
+    if (n <= PARALLEL) {
+        k->scale(n, c, x);
+        return;
+    }
+#pragma omp parallel for
     for (int64_t i = 0; i < n; i += CHUNK) k->scale(smaller(CHUNK, n - i), c, x + i);
 }
 
 void la_axpy(int64_t n, real c, const real *x, real *y)
 {
     const la_kernels *k = la_kernel();
-#pragma omp parallel for if (n > PARALLEL)
+    if (n <= PARALLEL) {
+        k->axpy(n, c, x, y);
+        return;
+    }
+#pragma omp parallel for
     for (int64_t i = 0; i < n; i += CHUNK) k->axpy(smaller(CHUNK, n - i), c, x + i, y + i);
 }
 
@@ -56,8 +64,9 @@ double la_dot(int64_t n, const real *x, const real *y)
 real la_max_abs(int64_t n, const real *x)
 {
     const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) return k->max_abs(n, x);
     real most = 0;
-#pragma omp parallel if (n > PARALLEL)
+#pragma omp parallel
     {
         real mine = 0;
 #pragma omp for nowait
@@ -71,8 +80,9 @@ real la_max_abs(int64_t n, const real *x)
 real la_copy_max(int64_t n, const real *x, real *y)
 {
     const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) return k->copy_max(n, x, y);
     real most = 0;
-#pragma omp parallel if (n > PARALLEL)
+#pragma omp parallel
     {
         real mine = 0;
 #pragma omp for nowait
@@ -86,8 +96,9 @@ real la_copy_max(int64_t n, const real *x, real *y)
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y)
 {
     const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) return k->damp_max(n, x, c, v, y);
     real most = 0;
-#pragma omp parallel if (n > PARALLEL)
+#pragma omp parallel
     {
         real mine = 0;
 #pragma omp for nowait

@@ -17,7 +17,7 @@ void la_normal(const rng_stream *stream, int64_t first, int64_t count, real *x)
 {
     const la_kernels *k = la_kernel();
     int64_t tile = first / TILE, skip = first % TILE;
-    if (skip) {
+    if (skip && count > 0) {
         int64_t to = skip + count < TILE ? skip + count : TILE;
         part_of_tile(k, stream, tile++, skip, to, x);
         x += to - skip;

@@ -33,6 +33,13 @@ typedef struct la_kernels {
     void (*add_squares)(int64_t n, double c, const real *x, double *sum);          /* sum <- sum + c x^2, elementwise */
     void (*add_products)(int64_t n, double c, const real *x, real y, double *sum); /* sum <- sum + c y x, elementwise */
     void (*normal)(const rng_stream *stream, int64_t tile, int64_t count, real *x); /* tiles of normal deviates */
+
+    /* Rows of a triangle: dot += q x, y <- y - b q; s <- s + a q, t <- t + b q, q <- q - c (a s - b t). The plural ones
+     * take four rows, the last first where the order matters. */
+    void (*row_form)(int64_t n, real b, const real *q, const real *x, real *y, double *dot);
+    void (*rows_form)(int64_t n, const real *b, const real *const *q, const real *x, real *y, double *dot);
+    void (*row_retract)(int64_t n, real c, real a, real b, real *q, real *s, real *t);
+    void (*rows_retract)(int64_t n, real c, const real *a, const real *b, real *const *q, real *s, real *t);
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

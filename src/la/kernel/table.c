@@ -1,6 +1,7 @@
 /* One table per number type and instruction set. */
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
+#include "la/kernel/triangle.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -18,4 +19,8 @@ const la_kernels KERNEL(table) = {
     .add_squares = KERNEL(add_squares),
     .add_products = KERNEL(add_products),
     .normal = KERNEL(normal),
+    .row_form = KERNEL(row_form),
+    .rows_form = KERNEL(rows_form),
+    .row_retract = KERNEL(row_retract),
+    .rows_retract = KERNEL(rows_retract),
 };
