@@ -185,7 +185,18 @@ static void dense_r_sums(const group *self, const real *R, double *rows, double 
     }
 }
 
-/* The eigenvalues of aa' - bb' in closed form; anything else by the bound. */
+/* ||b - ta||^2, by itself: where a and b are nearly parallel nothing is left of a difference of products. */
+static double part_across(const group *self, const real *a, const real *b, double t)
+{
+    real *across = psgd__work_at(self->work, as_dense(self)->panel);
+    memcpy(across, b, (size_t)self->n * sizeof(real));
+    la_axpy(self->n, (real)-t, a, across);
+    return la_dot(self->n, across, across);
+}
+
+/* The eigenvalues of aa' + s bb' in closed form; anything else by the bound. With s = 1 they are half the sum of the
+ * squares plus and minus sqrt(d^2 + (a'b)^2), d half their difference; with s = -1 the parts of sum and difference
+ * change, and a'a b'b - (a'b)^2 stands for (a'b)^2. */
 static real dense_r_spectral(const group *self, const real *R)
 {
     int64_t n = self->n;
@@ -193,9 +204,10 @@ static real dense_r_spectral(const group *self, const real *R)
 
     const real *a = lowrank_vector(R, n, 0), *b = lowrank_vector(R, n, 1);
     double s = (double)lowrank_sign(R, 1), aa = la_dot(n, a, a), bb = la_dot(n, b, b), ab = la_dot(n, a, b);
-    double half = 0.5 * (aa + s * bb);
-    double spread = sqrt(fmax(0, 0.25 * (aa - s * bb) * (aa - s * bb) + s * ab * ab));
-    return (real)(fabs(half) + spread);
+    double half = 0.5 * (aa + s * bb), rest = ab * ab;
+    if (s < 0) rest = aa * bb - ab * ab < 0.1 * aa * bb ? aa * part_across(self, a, b, ab / aa) : aa * bb - ab * ab;
+    double difference = s < 0 ? half : 0.5 * (aa - bb);
+    return (real)(fabs(half) + sqrt(difference * difference + rest));
 }
 
 /* R is symmetric, so this is r_mul_t too. Low rank: x <- sum_k s_k y_k (y_k'x), one fibre after the other. */
