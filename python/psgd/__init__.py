@@ -1,0 +1,41 @@
+"""Preconditioned SGD on matrix Lie groups: libpsgd for NumPy, SciPy and PyTorch on a CPU.
+
+``psgd.Preconditioner`` fits P = Q'Q on a group that a spec names; ``psgd.Group`` shows what a spec is and costs;
+``psgd.minimize`` minimises a function; ``psgd.torch.PSGD`` is the torch optimizer."""
+from ._errors import (
+    ArgumentError,
+    CallbackError,
+    Error,
+    FileError,
+    FormatError,
+    NoMemoryError,
+    NotFiniteError,
+    SpecError,
+    UnsupportedError,
+)
+from ._lib import lib as _c
+from .context import Context
+from .group import Group, GroupName, groups
+from .precond import Preconditioner
+from .random import normal, normal_
+
+__version__: str = _c.psgd_version().decode()
+
+__all__ = [
+    "ArgumentError",
+    "CallbackError",
+    "Context",
+    "Error",
+    "FileError",
+    "FormatError",
+    "Group",
+    "GroupName",
+    "NoMemoryError",
+    "NotFiniteError",
+    "Preconditioner",
+    "SpecError",
+    "UnsupportedError",
+    "groups",
+    "normal",
+    "normal_",
+]

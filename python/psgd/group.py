@@ -1,0 +1,101 @@
+"""Group specs: what there is, and what a spec stores and costs on a tensor."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from ._arrays import DTYPES, c_shape, dtype_code, shape_tuple
+from ._lib import c_text, check, lib, text
+from .context import Context, context_handle
+
+Shape = Union[int, Sequence[int]]
+
+
+class GroupName(NamedTuple):
+    """A name that specs may use."""
+
+    name: str
+    summary: str
+    formula: str
+
+
+def groups(context: Optional[Context] = None) -> List[GroupName]:
+    """The names that a spec may use, with a line about each and the numbers that it stores for size n."""
+    handle = context_handle(context)
+    found = []
+    while True:
+        name = lib.psgd_group_name(handle, len(found))
+        if name is None:
+            return found
+        index = len(found)
+        found.append(
+            GroupName(
+                name.decode(),
+                (lib.psgd_group_summary(handle, index) or b"").decode(),
+                (lib.psgd_group_formula(handle, index) or b"").decode(),
+            )
+        )
+
+
+class Group:
+    """A group spec fitted to a tensor's shape: ``Group("kron(tri,diag)", (20, 30))``.
+
+    Its ``repr`` is the tree of the spec with sizes and numbers. Nothing of the group's size is allocated.
+
+    Attributes: ``spec``, ``shape``, ``dtype``, ``numbers`` (stored by definition), ``bytes`` (as stored),
+    ``update_flops``, ``update_bytes``, ``apply_flops``, ``apply_bytes`` (of one update of Q, of one P g).
+    """
+
+    spec: str
+    shape: Tuple[int, ...]
+    numbers: int
+    bytes: int
+    update_flops: float
+    update_bytes: float
+    apply_flops: float
+    apply_bytes: float
+    _tree = ""
+
+    def __init__(self, spec: str, shape: Shape, dtype: Any = "float32", context: Optional[Context] = None) -> None:
+        handle = context_handle(context)
+        name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
+        counts = (ctypes.c_int64 * 2)()
+        costs = (ctypes.c_double * 4)()
+        at = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_double)
+        check(
+            lib.psgd_group_cost(
+                handle, name, len(sizes), c_shape(sizes), code,
+                *(ctypes.cast(ctypes.byref(counts, 8 * i), at[0]) for i in range(2)),
+                *(ctypes.cast(ctypes.byref(costs, 8 * i), at[1]) for i in range(4)),
+            )
+        )  # fmt: skip
+        tree = ctypes.c_void_p()
+        check(lib.psgd_group_tree(handle, name, len(sizes), c_shape(sizes), code, ctypes.byref(tree)))
+        self._tree = text(handle, tree).rstrip("\n")
+        self.spec, self.shape, self.dtype, self.context = spec, sizes, DTYPES[code], context
+        self.numbers, self.bytes = counts[0], counts[1]
+        self.update_flops, self.update_bytes, self.apply_flops, self.apply_bytes = costs
+
+    def __repr__(self) -> str:
+        return self._tree
+
+    def _repr_html_(self) -> str:
+        escaped = self._tree.replace("&", "&amp;").replace("<", "&lt;")
+        return f"<pre>{escaped}</pre>"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Group):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> Tuple[Any, ...]:
+        return getattr(self, "spec", None), getattr(self, "shape", None), str(getattr(self, "dtype", None))
+
+    def preconditioner(self, **options: Any) -> "Any":
+        """A Preconditioner on this group."""
+        from .precond import Preconditioner
+
+        return Preconditioner(self.spec, self.shape, self.dtype, context=self.context, **options)

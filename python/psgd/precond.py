@@ -1,0 +1,245 @@
+"""A preconditioner P = Q'Q for one tensor, Q on a matrix Lie group, fitted online."""
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from typing import Any, Dict, Optional, Tuple
+
+import numpy as np
+
+from ._arrays import (
+    DTYPES,
+    SIZES,
+    address,
+    c_shape,
+    dtype_code,
+    empty_like,
+    is_tensor,
+    refuse_partial_overlap,
+    shape_tuple,
+    torch_module,
+)
+from ._lib import c_text, check, lib, text
+from ._options import option_list
+from .context import Context, context_handle
+from .group import Group, Shape
+
+OPERATORS = {
+    "P": 0, "P2": 1, "Q": 2, "QT": 3, "P_inverse": 4, "P2_inverse": 5, "Q_inverse": 6, "QT_inverse": 7,
+}  # fmt: skip
+
+_LARGEST_DENSE = 16384
+
+
+class Preconditioner:
+    """Fits P = Q'Q to pairs (v, h) of a tensor and multiplies with it::
+
+        precond = psgd.Preconditioner("kron(tri,tri)", (20, 30), criterion="newton", step=0.1)
+        precond.update(v, h)         # h = H v
+        direction = precond.apply(g)
+
+    Arrays are NumPy arrays or torch CPU tensors of the preconditioner's shape and type, contiguous; nothing is copied.
+    Options are keywords: criterion, damping, step, norm, init_scale, init, pairs, integrate, unbiased, batch, average;
+    ``psgd.Preconditioner.options()`` tells what they do.
+
+    It can be pickled and copied, and goes on to the bit.
+    """
+
+    _handle: Optional[int] = None
+
+    def __init__(
+        self, spec: str, shape: Shape, dtype: Any = "float32", *, context: Optional[Context] = None, **options: Any
+    ) -> None:
+        self._lock = threading.Lock()
+        owner = context_handle(context)
+        name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
+        handle = ctypes.c_void_p()
+        with option_list(owner, options) as listed:
+            check(
+                lib.psgd_precond_create(
+                    owner, name, len(sizes), c_shape(sizes), code, listed, ctypes.byref(handle)
+                )
+            )
+        self._handle = handle.value
+        self._context, self._code, self._options = context, code, dict(options)
+        self._pairs = int(float(options.get("pairs") or 1))
+        self.spec, self.shape, self.dtype = spec, sizes, DTYPES[code]
+
+    def __del__(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle and lib is not None:
+            lib.psgd_precond_free(handle)
+
+    def _own(self) -> int:
+        if self._handle is None:
+            raise ValueError("this preconditioner was never initialised")
+        return self._handle
+
+    @staticmethod
+    def options() -> str:
+        """What each option does, a line each."""
+        help_text = ctypes.c_void_p()
+        check(lib.psgd_precond_options_text(None, ctypes.byref(help_text)))
+        return text(None, help_text)
+
+    def update(self, v: Any, h: Any) -> None:
+        """One update of Q from the pair (v, h).
+
+        ``v`` is standard normal; ``h`` is Hv for the Newton criterion (any pair of a change of the parameters and the
+        change of the gradient will do as well), the gradient for Fisher's. ``v`` may be None where it is integrated
+        out. With the option ``pairs`` both may have one more, leading dimension: the update is then from their mean.
+        A NaN or an infinity raises NotFiniteError and leaves Q as it was."""
+        own, shape, count = self._own(), self.shape, 1
+        given = getattr(h, "shape", None)
+        if self._pairs > 1 and given is not None and len(given) == len(shape) + 1 and given[0] > 0:
+            count = int(given[0])
+            shape = (count, *shape)
+        h_at = address(h, "h", self._code, shape)
+        v_at = None if v is None else address(v, "v", self._code, shape)
+        with self._lock:
+            check(lib.psgd_precond_update_pairs(own, count, v_at, h_at))
+
+    def apply(self, g: Any, out: Any = None, what: str = "P") -> Any:
+        """P g, or another operator: ``what`` is one of P, P2, Q, QT, P_inverse, P2_inverse, Q_inverse, QT_inverse.
+
+        ``out`` may be ``g`` itself. Without it the result is a new array of g's kind."""
+        own = self._own()
+        if not isinstance(what, str) or what not in OPERATORS:
+            raise ValueError(f"what must be one of {', '.join(OPERATORS)}, not {what!r}")
+        g_at = address(g, "g", self._code, self.shape)
+        if out is None:
+            out = empty_like(g, self.shape)
+        out_at = address(out, "out", self._code, self.shape, write=True)
+        refuse_partial_overlap(g_at, out_at, self.size * SIZES[self._code])
+        with self._lock:
+            check(lib.psgd_precond_apply(own, OPERATORS[what], g_at, out_at))
+        if is_tensor(out):
+            _bump_version(out)
+        return out
+
+    def criterion(self, v: Any, h: Any) -> float:
+        """h'Ph + v'P^-1 v for this pair: what the fit makes small in the mean."""
+        own = self._own()
+        v_at, h_at = address(v, "v", self._code, self.shape), address(h, "h", self._code, self.shape)
+        value = ctypes.c_double()
+        with self._lock:
+            check(lib.psgd_precond_criterion(own, v_at, h_at, ctypes.byref(value)))
+        return value.value
+
+    @property
+    def condition(self) -> float:
+        """The condition number of Q (estimated from below where an exact one would be dear)."""
+        value = ctypes.c_double()
+        own = self._own()
+        with self._lock:
+            check(lib.psgd_precond_condition(own, ctypes.byref(value)))
+        return value.value
+
+    @property
+    def factors(self) -> Tuple[np.ndarray, ...]:
+        """Q as dense matrices, one for each factor of a ``kron`` at the root, else one."""
+        own = self._own()
+        with self._lock:
+            return tuple(self._factor(own, i) for i in range(lib.psgd_precond_factor_count(own)))
+
+    def _factor(self, own: int, index: int) -> np.ndarray:
+        n = lib.psgd_precond_factor_size(own, index)
+        if n > _LARGEST_DENSE:
+            raise MemoryError(f"a dense matrix of size {n} x {n} is more than anyone wants to look at; use apply")
+        Q = np.empty((n, n), self.dtype)
+        check(lib.psgd_precond_factor(own, index, Q.ctypes.data))
+        return Q
+
+    @property
+    def Q(self) -> np.ndarray:
+        """Q as one dense matrix that acts on the tensor flattened in C order. See ``factors`` for large ones."""
+        self._own()
+        if self.size > _LARGEST_DENSE:
+            raise MemoryError(f"Q is {self.size} x {self.size}; use factors, or apply with what='Q'")
+        Q = np.ones((1, 1), self.dtype)
+        for factor in self.factors:
+            Q = np.kron(Q, factor)
+        return Q
+
+    @property
+    def P(self) -> np.ndarray:
+        """P = Q'Q as one dense matrix."""
+        Q = self.Q
+        return Q.T @ Q
+
+    @property
+    def group(self) -> Group:
+        """The group, with its costs; its repr is its tree."""
+        self._own()
+        return Group(self.spec, self.shape, self.dtype, self._context)
+
+    @property
+    def size(self) -> int:
+        """Numbers in the tensor."""
+        self._own()
+        return math.prod(self.shape)
+
+    @property
+    def updates(self) -> int:
+        """Updates made so far."""
+        return lib.psgd_precond_updates(self._own())
+
+    @property
+    def skipped(self) -> int:
+        """Parts of updates that would have left the group and were left out."""
+        return lib.psgd_precond_skipped(self._own())
+
+    def set_step(self, step: float) -> None:
+        """The step size of the fit from now on."""
+        own = self._own()
+        try:
+            number = float(step)
+        except Exception:
+            raise TypeError(f"step must be a number, not {type(step).__name__}") from None
+        with self._lock:
+            check(lib.psgd_precond_set_step(own, number))
+
+    def state(self) -> bytes:
+        """All that the fit has learnt, as bytes for ``load_state``."""
+        own = self._own()
+        with self._lock:
+            buffer = ctypes.create_string_buffer(lib.psgd_precond_state_bytes(own))
+            check(lib.psgd_precond_state_save(own, buffer))
+        return buffer.raw
+
+    def load_state(self, state: bytes) -> None:
+        """Goes on from what ``state`` returned for the same spec, shape, type and options."""
+        own = self._own()
+        if not isinstance(state, (bytes, bytearray, memoryview)):
+            raise TypeError(f"state must be bytes, not {type(state).__name__}")
+        chars = bytes(state)
+        with self._lock:
+            check(lib.psgd_precond_state_load(own, len(chars), chars))
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<psgd.Preconditioner, not initialised>"
+        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
+        shape = self.shape if len(self.shape) > 1 else self.shape[0]
+        return f"psgd.Preconditioner({self.spec!r}, {shape}, {self.dtype.name!r}{options})\n{self.group!r}"
+
+    def __getstate__(self) -> Dict[str, Any]:
+        if self._context is not None:
+            raise TypeError("a preconditioner on groups of a context cannot be pickled; save its state() instead")
+        return {
+            "spec": self.spec, "shape": self.shape, "dtype": self.dtype.name, "options": self._options,
+            "state": self.state(),
+        }  # fmt: skip
+
+    def __setstate__(self, saved: Dict[str, Any]) -> None:
+        self.__init__(saved["spec"], saved["shape"], saved["dtype"], **saved["options"])  # type: ignore[misc]
+        self.load_state(saved["state"])
+
+
+def _bump_version(tensor: Any) -> None:
+    """Lets autograd know that the tensor was written to, where torch has a way to say so."""
+    graph = getattr(getattr(torch_module(), "autograd", None), "graph", None)
+    increment = getattr(graph, "increment_version", None)
+    if increment is not None:
+        increment(tensor)

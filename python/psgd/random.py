@@ -1,0 +1,45 @@
+"""Normal deviates by counter: the v of a fit."""
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from ._arrays import DTYPES, address, dtype_code, is_tensor, shape_tuple
+from ._lib import check, lib
+
+
+def _counter(value: Any, name: str) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an int, not {type(value).__name__}") from None
+    if not 0 <= number < 2**64:
+        raise ValueError(f"{name} must be from 0 to 2**64 - 1, not {number}")
+    return number
+
+
+def normal(shape: Any, dtype: Any = "float32", *, seed: int = 0, tensor: int = 0, step: int = 0) -> np.ndarray:
+    """Standard normal numbers, a function of (seed, tensor, step) alone, whatever the thread count."""
+    sizes, code = shape_tuple(shape), dtype_code(dtype)
+    key = _counter(seed, "seed"), _counter(tensor, "tensor"), _counter(step, "step")
+    x = np.empty(sizes, DTYPES[code])
+    check(lib.psgd_normal_fill(code, *key, 0, x.size, x.ctypes.data))
+    return x
+
+
+def normal_(x: Any, *, seed: int = 0, tensor: int = 0, step: int = 0) -> Any:
+    """Fills an array or a torch CPU tensor with what ``normal`` gives, and returns it."""
+    if not isinstance(x, np.ndarray) and not is_tensor(x):
+        raise TypeError(f"x must be a NumPy array or a torch CPU tensor, not {type(x).__name__}")
+    code = dtype_code(x.dtype)
+    key = _counter(seed, "seed"), _counter(tensor, "tensor"), _counter(step, "step")
+    shape = tuple(x.shape)
+    at = address(x, "x", code, shape, write=True)
+    count = 1
+    for size in shape:
+        count *= size
+    if count:
+        check(lib.psgd_normal_fill(code, *key, 0, count, at))
+    return x

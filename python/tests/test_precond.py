@@ -1,0 +1,167 @@
+"""Group and Preconditioner against hand calculation and dense NumPy."""
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import psgd
+
+
+def fitted(spec, shape, dtype="float64", updates=30, **options):
+    rng = np.random.default_rng(5)
+    precond = psgd.Preconditioner(spec, shape, dtype, **options)
+    for _ in range(updates):
+        v = rng.standard_normal(precond.shape).astype(precond.dtype)
+        precond.update(v, (2 + np.arange(precond.size).reshape(precond.shape)).astype(precond.dtype) * v)
+    return precond
+
+
+def test_update_matches_hand_calculation():
+    precond = psgd.Preconditioner("diag", 2, "float64", norm="max", step=0.5)
+    precond.update(np.array([1.0, 1.0]), np.array([2.0, 0.5]))  # R = (3, -0.75), q = 1 - 0.5 R / 3
+    assert np.allclose(precond.Q, np.diag([0.5, 1.125]), atol=1e-15)
+    assert precond.updates == 1 and precond.skipped == 0
+
+
+@pytest.mark.parametrize("spec", ["diag", "tri", "tril", "dense", "xmat", "scan", "scaw", "kron(tri,dense)"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_apply_is_what_the_dense_matrices_say(spec, dtype):
+    precond = fitted(spec, (3, 4), dtype)
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(dtype)
+    Q, P, eps = precond.Q, precond.P, np.finfo(dtype).eps
+    assert Q.shape == P.shape == (12, 12)
+    expected = {
+        "P": P, "P2": P @ P, "Q": Q, "QT": Q.T, "P_inverse": np.linalg.inv(P), "Q_inverse": np.linalg.inv(Q),
+        "QT_inverse": np.linalg.inv(Q.T), "P2_inverse": np.linalg.inv(P @ P),
+    }  # fmt: skip
+    for what, matrix in expected.items():
+        y = (matrix @ x.ravel()).reshape(3, 4)
+        assert np.allclose(precond.apply(x, what=what), y, rtol=1e4 * eps, atol=1e4 * eps * np.abs(y).max()), what
+
+
+def test_apply_writes_where_it_is_told():
+    precond = fitted("tri", 5)
+    g, out = np.ones(5), np.empty(5)
+    expected = precond.apply(g)
+    assert precond.apply(g, out=out) is out and np.array_equal(out, expected)
+    precond.apply(g, out=g)
+    assert np.array_equal(g, expected)
+
+
+def test_factors_of_a_kron():
+    precond = fitted("kron(tri,diag)", (3, 4))
+    first, second = precond.factors
+    assert np.allclose(np.kron(first, second), precond.Q)
+    assert np.allclose(first, np.triu(first)) and np.allclose(second, np.diag(np.diag(second)))
+
+
+def test_several_pairs():
+    rng = np.random.default_rng(0)
+    v, h = rng.standard_normal((2, 3, 4))
+    precond = psgd.Preconditioner("tri", 4, "float64", pairs=3)
+    precond.update(v, h)
+    precond.update(v[0], h[0])
+    with pytest.raises(ValueError, match="1 to 3 pairs"):
+        precond.update(np.ones((4, 4)), np.ones((4, 4)))
+    with pytest.raises(ValueError, match="shape"):
+        psgd.Preconditioner("tri", 4, "float64").update(v, h)
+
+
+def test_tensors_are_used_in_place(torch):
+    precond, twin = fitted("scaw", (3, 4), "float32"), fitted("scaw", (3, 4), "float32")
+    v, h = torch.randn(3, 4), torch.randn(3, 4)
+    precond.update(v, h)
+    twin.update(v.numpy(), h.numpy())
+    y = precond.apply(h)
+    assert isinstance(y, torch.Tensor) and np.array_equal(y.numpy(), twin.apply(h.numpy()))
+    precond.apply(h, out=h)
+    assert torch.equal(h, y)
+
+
+def test_copies_go_on_to_the_bit():
+    precond = fitted("kron(tri,norm)", (3, 4), step=0.1, norm="second")
+    for twin in (copy.deepcopy(precond), copy.copy(precond), pickle.loads(pickle.dumps(precond))):
+        assert twin.updates == precond.updates and twin.state() == precond.state()
+        twin.update(np.ones((3, 4)), np.ones((3, 4)))
+        assert twin.state() != precond.state()
+    with pytest.raises(psgd.FormatError, match="another group"):
+        psgd.Preconditioner("diag", (3, 4), "float64").load_state(precond.state())
+
+
+def test_repr_of_a_group_is_its_tree():
+    group = psgd.Group("kron(diag,tri)", (20, 30))
+    lines = repr(group).splitlines()
+    assert [line.split()[0] for line in lines] == ["kron:600", "diag:20", "tri:30"]
+    assert group.numbers == 20 + 30 * 31 // 2 and group.bytes >= 4 * group.numbers
+    assert group == psgd.Group("kron(diag,tri)", [20, 30]) and len({group}) == 1
+    assert repr(group) in repr(group.preconditioner(step=0.1))
+
+
+def test_every_name_is_listed():
+    names = {entry.name for entry in psgd.groups()}
+    assert {"identity", "diag", "tri", "dense", "norm", "kron", "scan", "scaw", "xmat"} <= names
+    assert all(entry.summary for entry in psgd.groups())
+
+
+def test_errors_have_status_sentence_and_kind():
+    with pytest.raises(psgd.SpecError) as caught:
+        psgd.Group("kron(tri,", 3)
+    assert isinstance(caught.value, psgd.Error) and isinstance(caught.value, ValueError)
+    assert caught.value.status == 2 and str(caught.value)
+    with pytest.raises(psgd.ArgumentError, match="damping"):
+        psgd.Preconditioner("diag", 3, dampnig=1)
+    precond = fitted("diag", 2)
+    before = precond.state()
+    with pytest.raises(psgd.NotFiniteError, match="not a number at entry 1"):
+        precond.update(np.ones(2), np.array([1, np.nan]))
+    assert precond.state() == before
+    with pytest.raises(MemoryError):
+        psgd.Preconditioner("dense", 2**24)
+
+
+def test_refused_arrays():
+    precond = psgd.Preconditioner("diag", (4, 4), "float64")
+    good = np.ones((4, 4))
+    frozen = good.copy()
+    frozen.flags.writeable = False
+    precond.update(frozen, frozen)  # inputs may be read-only
+    with pytest.raises(ValueError, match="read-only"):
+        precond.apply(good, out=frozen)
+    with pytest.raises(ValueError, match="not contiguous"):
+        precond.apply(np.ones((4, 8))[:, ::2])
+    with pytest.raises(ValueError, match="not contiguous"):
+        precond.apply(np.asfortranarray(np.arange(16.0).reshape(4, 4)))
+    with pytest.raises(TypeError, match="float32"):
+        precond.apply(good.astype("float32"))
+    with pytest.raises(TypeError, match="array of >f8"):
+        precond.apply(good.astype(">f8"))
+    with pytest.raises(TypeError, match="list"):
+        precond.apply(good.tolist())
+    with pytest.raises(ValueError, match="shape"):
+        precond.apply(np.ones(16))
+    with pytest.raises(TypeError, match="masked"):
+        precond.apply(np.ma.masked_array(good))
+    buffer = np.ones(20)
+    with pytest.raises(ValueError, match="overlaps"):
+        precond.apply(buffer[:16].reshape(4, 4), out=buffer[2:18].reshape(4, 4))
+
+
+def test_refused_tensors(torch):
+    precond = psgd.Preconditioner("diag", (4, 4), "float32")
+    with pytest.raises(ValueError, match="contiguous"):
+        precond.apply(torch.randn(4, 4).t())
+    with pytest.raises(TypeError, match="layout"):
+        precond.apply(torch.ones(4, 4).to_sparse())
+    with pytest.raises(TypeError, match="meta"):
+        precond.apply(torch.ones(4, 4, device="meta"))
+    with pytest.raises(TypeError, match="float64"):
+        precond.apply(torch.ones(4, 4, dtype=torch.float64))
+
+
+def test_normal_deviates():
+    x = psgd.normal((100, 100), "float64", seed=3, tensor=1, step=2)
+    assert abs(x.mean()) < 0.05 and abs(x.std() - 1) < 0.05
+    y = np.empty((100, 100))
+    assert psgd.normal_(y, seed=3, tensor=1, step=2) is y and np.array_equal(x, y)
+    assert not np.array_equal(x, psgd.normal((100, 100), "float64", seed=3, tensor=1, step=3))
