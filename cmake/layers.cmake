@@ -5,6 +5,7 @@
 
 set(PSGD_UNTYPED
   src/group/spec.c src/group/fit.c src/group/describe.c src/group/registry.c
+  src/group/user_list.c
   src/precond/precond.c src/precond/options.c src/la/random.c)
 set(PSGD_UNTYPED_LAYERS core data train)
 set(PSGD_TYPED_LAYERS la group precond)

@@ -25,6 +25,12 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *spec, int m
 /* The spec as a tree, one line a group, with sizes and numbers. Free the text with psgd_text_free. */
 psgd_status psgd_group_tree(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
                             psgd_dtype dtype, char **tree);
+/* Tries the laws that a group must keep on random elements: product and inverse stay inside, <Qx, Q^-T y> = <x, y>, the
+ * projection is idempotent and orthogonal, R is the relative gradient, retract stays inside, and more. *broken is the
+ * number of laws that do not hold; report (may be NULL) has a line for each law, with what was measured and what is
+ * allowed. Free it with psgd_text_free. */
+psgd_status psgd_group_check(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
+                             psgd_dtype dtype, uint64_t seed, int *broken, char **report);
 void psgd_text_free(const psgd_context *context, char *chars);
 
 #ifdef __cplusplus

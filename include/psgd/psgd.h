@@ -9,5 +9,6 @@
 #include <psgd/precond.h>
 #include <psgd/random.h>
 #include <psgd/status.h>
+#include <psgd/user_group.h>
 
 #endif

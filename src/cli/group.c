@@ -1,68 +1,110 @@
-/* psgd group: what a spec is and what it costs. */
+/* psgd group: what a spec is, what it costs, and whether it keeps the laws of a group. */
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static int list_groups(void)
+/* A spec on a tensor, as the flags name it. */
+typedef struct target {
+    psgd_context *context;
+    const char *spec;
+    int modes;
+    int64_t shape[32];
+    psgd_dtype dtype;
+} target;
+
+static int list_groups(const psgd_context *context)
 {
-    for (int i = 0; psgd_group_name(NULL, i); i++) {
-        printf("%-10s %-62s numbers: %s\n", psgd_group_name(NULL, i), psgd_group_summary(NULL, i),
-               psgd_group_formula(NULL, i));
+    for (int i = 0; psgd_group_name(context, i); i++) {
+        printf("%-10s %-62s numbers: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
+               psgd_group_formula(context, i));
     }
     return EXIT_SUCCESS;
 }
 
-static int show_group(const char *spec, const char *shape_word, const char *dtype_word)
+static int show_group(const target *on)
 {
-    int modes;
-    int64_t shape[32], numbers, bytes, size = 1;
+    int64_t numbers, bytes, size = 1;
     double update_flops, update_bytes, apply_flops, apply_bytes;
-    psgd_dtype dtype = PSGD_F32;
     char *tree, digits[32], more[32];
-    if (!cli_shape(shape_word, &modes, shape)) return EXIT_WRONG_USE;
-    if (dtype_word && !cli_dtype(dtype_word, &dtype)) return EXIT_WRONG_USE;
-
-    psgd_status status = psgd_group_cost(NULL, spec, modes, shape, dtype, &numbers, &bytes, &update_flops,
-                                         &update_bytes, &apply_flops, &apply_bytes);
-    if (status == PSGD_OK) status = psgd_group_tree(NULL, spec, modes, shape, dtype, &tree);
+    psgd_status status = psgd_group_cost(on->context, on->spec, on->modes, on->shape, on->dtype, &numbers, &bytes,
+                                         &update_flops, &update_bytes, &apply_flops, &apply_bytes);
+    if (status == PSGD_OK) {
+        status = psgd_group_tree(on->context, on->spec, on->modes, on->shape, on->dtype, &tree);
+    }
     if (status != PSGD_OK) return cli_status(status);
 
-    for (int i = 0; i < modes; i++) size *= shape[i];
-    int64_t own = size * (int64_t)psgd_dtype_size(dtype);
+    for (int i = 0; i < on->modes; i++) size *= on->shape[i];
+    int64_t own = size * (int64_t)psgd_dtype_size(on->dtype);
     printf("%-40s numbers\n%s\n", "group:size", tree);
     printf("%-18s %20s numbers %20s bytes\n", "parameter", psgd__thousands(size, digits), psgd__thousands(own, more));
     printf("%-18s %20s numbers %20s bytes  (%.3g x the parameter)\n", "Q stores", psgd__thousands(numbers, digits),
            psgd__thousands(bytes, more), (double)bytes / (double)own);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one update", update_flops, update_bytes);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one apply of P", apply_flops, apply_bytes);
-    psgd_text_free(NULL, tree);
+    psgd_text_free(on->context, tree);
     return EXIT_SUCCESS;
+}
+
+static int check_group(const target *on, uint64_t seed)
+{
+    int broken;
+    char *report;
+    psgd_status status = psgd_group_check(on->context, on->spec, on->modes, on->shape, on->dtype, seed, &broken,
+                                          &report);
+    if (status != PSGD_OK) return cli_status(status);
+    fputs(report, stdout);
+    psgd_text_free(on->context, report);
+    if (broken) return cli_failure("%s breaks %d law%s", on->spec, broken, broken == 1 ? "" : "s");
+    puts("all laws hold");
+    return EXIT_SUCCESS;
+}
+
+static int run_on(const cli_args *args, psgd_context *context)
+{
+    const char *shape = cli_value(args, "shape"), *dtype = cli_value(args, "dtype"), *seed = cli_value(args, "seed");
+    target on = {.context = context, .spec = args->positional[0]};
+    int64_t number = 1;
+    if (cli_value(args, "list")) return list_groups(context);
+    if (args->positional_count != 1) return cli_wrong_use("psgd group needs one SPEC, or --list");
+    if (!shape) return cli_wrong_use("psgd group needs --shape, as in --shape 4096x4097");
+    if (!cli_shape(shape, &on.modes, on.shape)) return EXIT_WRONG_USE;
+    if (dtype && !cli_dtype(dtype, &on.dtype)) return EXIT_WRONG_USE;
+    if (seed && !cli_count("seed", seed, &number)) return EXIT_WRONG_USE;
+    return cli_value(args, "check") ? check_group(&on, (uint64_t)number) : show_group(&on);
 }
 
 static int run(const cli_args *args)
 {
-    if (cli_value(args, "list")) return list_groups();
-    if (args->positional_count != 1) return cli_wrong_use("psgd group needs one SPEC, or --list");
-    const char *shape = cli_value(args, "shape");
-    if (!shape) return cli_wrong_use("psgd group needs --shape, as in --shape 4096x4097");
-    return show_group(args->positional[0], shape, cli_value(args, "dtype"));
+    psgd_context *context;
+    int status = cli_context(args, &context);
+    if (status != EXIT_SUCCESS) return status;
+    status = run_on(args, context);
+    psgd_context_free(context);
+    return status;
 }
 
 static const cli_flag flags[] = {
     {"shape", "D1xD2x..", "the tensor that the group acts on"},
     {"dtype", "f32|f64", "number type [f32]"},
     {"list", NULL, "one line for each group"},
+    {"check", NULL, "try the laws of a group on random elements; exit status 1 where one breaks"},
+    {"seed", "N", "check: which random elements [1]"},
+    {"load", "FILE", "a shared object with groups of your own; may be given several times"},
     {0},
 };
 
 const cli_verb verb_group = {
     .name = "group",
-    .usage = "psgd group SPEC --shape D1xD2x.. | psgd group --list",
-    .summary = "Show the tree of a group spec, its numbers, bytes and flops",
+    .usage = "psgd group [--check] SPEC --shape D1xD2x.. | psgd group --list",
+    .summary = "Show the tree of a group spec, its numbers, bytes and flops; check its laws",
     .flags = flags,
     .more = "A spec is a name, or a name with groups in brackets, each with a size where it does not follow:\n"
-            "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n",
+            "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n"
+            "A shared object for --load defines psgd_status " PSGD_LOAD_SYMBOL "(psgd_context *); see\n"
+            "<psgd/user_group.h> and examples/own_group.\n"
+            "  psgd group --load ./mygroup.so --check 'kron(tri,mygroup)' --shape 6x9\n",
     .run = run,
 };

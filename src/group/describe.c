@@ -1,5 +1,6 @@
 /* The public face of specs. */
 #include "core/memory.h"
+#include "group/check.h"
 #include "group/describe.h"
 #include "group/registry.h"
 #include <psgd/group.h>
@@ -27,16 +28,24 @@ const char *psgd_group_formula(const psgd_context *context, int index)
     return kind ? kind->numbers : NULL;
 }
 
+static psgd_status read_spec(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                             psgd_dtype dtype, spec_tree *tree)
+{
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    PSGD_TRY(psgd__spec_parse(context, source, tree));
+    psgd_status status = psgd__spec_fit(tree, modes, shape);
+    if (status != PSGD_OK) psgd__spec_free(tree);
+    return status;
+}
+
 static psgd_status describe(const psgd_context *context, const char *source, int modes, const int64_t *shape,
                             psgd_dtype dtype, description *to)
 {
     spec_tree tree;
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
-    PSGD_TRY(psgd__spec_parse(context, source, &tree));
-    psgd_status status = psgd__spec_fit(&tree, modes, shape);
-    if (status == PSGD_OK) status = PSGD_PICK(dtype, psgd__group_describe)(context, &tree, to);
+    PSGD_TRY(read_spec(context, source, modes, shape, dtype, &tree));
+    psgd_status status = PSGD_PICK(dtype, psgd__group_describe)(context, &tree, to);
     psgd__spec_free(&tree);
     return status;
 }
@@ -71,6 +80,27 @@ psgd_status psgd_group_tree(const psgd_context *context, const char *source, int
     }
     *tree = lines.chars;
     return PSGD_OK;
+}
+
+psgd_status psgd_group_check(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                             psgd_dtype dtype, uint64_t seed, int *broken, char **report)
+{
+    if (!broken) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_check: broken is NULL");
+    if (report) *report = NULL;
+    spec_tree tree;
+    text lines = {.context = context};
+    check_result result = {.lines = &lines};
+    PSGD_TRY(read_spec(context, source, modes, shape, dtype, &tree));
+    psgd_status status = PSGD_PICK(dtype, psgd__group_check)(context, &tree, seed, &result);
+    psgd__spec_free(&tree);
+    if (status == PSGD_OK && lines.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the report");
+    *broken = result.broken;
+    if (status == PSGD_OK && report) {
+        *report = lines.chars;
+    } else {
+        psgd__text_free(&lines);
+    }
+    return status;
 }
 
 void psgd_text_free(const psgd_context *context, char *chars)

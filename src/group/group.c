@@ -103,7 +103,7 @@ psgd_status psgd__group_build(const group_args *args, group **created)
         inner.spec = inner.spec->first;
         inner.transposed = !inner.transposed;
     }
-    const group_ops *ops = psgd__builtin_at(inner.spec->kind_index);
+    const group_ops *ops = psgd__group_ops_at(args->context, inner.spec->kind_index);
     PSGD_TRY(ops->create(&inner, created));
     return add_up_bytes(*created);
 }

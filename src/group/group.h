@@ -144,8 +144,10 @@ struct group_ops {
 #define psgd__group_n            PSGD_TYPED(psgd__group_n)
 #define psgd__group_no_state     PSGD_TYPED(psgd__group_no_state)
 #define psgd__builtin_at         PSGD_TYPED(psgd__builtin_at)
+#define psgd__group_ops_at       PSGD_TYPED(psgd__group_ops_at)
 
 const group_ops *psgd__builtin_at(int index);
+const group_ops *psgd__group_ops_at(const psgd_context *context, int index); /* the caller's own come after those */
 
 /* Builds the group of a fitted spec. The caller calls ops->reset before use. */
 psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, group **created);
