@@ -50,6 +50,28 @@ static void plain_rule_has_the_papers_factor_two(void **state)
     psgd_precond_free(precond);
 }
 
+/* Newton with v integrated out: only E[vv'] = I is taken, h stays a sample. */
+static void integrated_newton_matches_hand_calculation(void **state)
+{
+    (void)state;
+    psgd_options *options;
+    psgd_precond *precond;
+    double value, h[] = {2, 0.5};
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "integrate", "yes"));
+    assert_ok(psgd_options_set(options, "init-scale", "2"));
+    assert_ok(psgd_options_set(options, "step", "0.5"));
+    assert_ok(psgd_precond_create(NULL, "diag", 1, (int64_t[]){2}, PSGD_F64, options, &precond));
+    psgd_options_free(options);
+    /* h'Ph + tr P^-1 = 4 * 4.25 + 2 / 4. */
+    assert_ok(psgd_precond_criterion(precond, NULL, h, &value));
+    assert_float_equal(value, 17.5, 1e-13);
+    /* R = (16 - 1/4, 1 - 1/4) = (15.75, 0.75); q = 2 (1 - 0.5 R / 15.75). */
+    assert_ok(psgd_precond_update(precond, NULL, h));
+    assert_factor(precond, 4, (double[]){1, 0, 0, 2 - 0.75 / 15.75});
+    psgd_precond_free(precond);
+}
+
 static void zero_pair_changes_nothing(void **state)
 {
     (void)state;
@@ -74,8 +96,11 @@ static void nan_is_refused_and_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(diag_update_matches_hand_calculation), cmocka_unit_test(tri_update_matches_hand_calculation),
-        cmocka_unit_test(plain_rule_has_the_papers_factor_two), cmocka_unit_test(zero_pair_changes_nothing),
+        cmocka_unit_test(integrated_newton_matches_hand_calculation),
+        cmocka_unit_test(diag_update_matches_hand_calculation),
+        cmocka_unit_test(tri_update_matches_hand_calculation),
+        cmocka_unit_test(plain_rule_has_the_papers_factor_two),
+        cmocka_unit_test(zero_pair_changes_nothing),
         cmocka_unit_test(nan_is_refused_and_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

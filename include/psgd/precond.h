@@ -48,7 +48,8 @@ typedef enum psgd_operator {
 /* y <- the operator times x; x and y may be the same array. */
 psgd_status psgd_precond_apply(const psgd_precond *precond, psgd_operator what, const void *x, void *y);
 
-/* h'Ph + v'P^-1 v for this pair (with damping as in an update): what the fit makes small in the mean. */
+/* h'Ph + v'P^-1 v for this pair, or its expectation over v where that is integrated out (v may then be NULL) (with
+ * damping as in an update): what the fit makes small in the mean. */
 psgd_status psgd_precond_criterion(psgd_precond *precond, const void *v, const void *h, double *value);
 
 /* The ratio of the largest to the smallest singular value of Q: exact for small and for diagonal factors, otherwise

@@ -17,7 +17,7 @@ static psgd_status check_settings(const precond_settings *s)
         }
         return PSGD_OK;
     }
-    const char *name = s->damping > 0 ? "damping" : s->integrate ? "integrate" : s->unbiased ? "unbiased" : NULL;
+    const char *name = s->damping > 0 ? "damping" : s->unbiased ? "unbiased" : NULL;
     if (!name) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "option %s belongs to the fisher criterion; newton takes h as it is given",
                       name);
@@ -136,7 +136,8 @@ psgd_status psgd_precond_apply(const psgd_precond *self, psgd_operator what, con
 
 psgd_status psgd_precond_criterion(psgd_precond *self, const void *v, const void *h, double *value)
 {
-    if (!self || !v || !h || !value) return psgd__fail(PSGD_ERR_ARGUMENT, "the criterion needs v, h and value");
+    if (!self || !h || !value || (!v && !self->settings.integrate))
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the criterion needs v, h and value");
     return TYPED_CALL(self, criterion, self, v, h, value);
 }
 

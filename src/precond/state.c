@@ -89,13 +89,16 @@ void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator wha
 
 psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *v, const void *h, double *value)
 {
-    if (self->settings.integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "where v is integrated out there is no pair to take the criterion of");
-    }
     formed f;
     PSGD_TRY(form_pairs(self, 1, v, h, &f));
     PSGD_TRY(form_images(self, 1, &f));
-    *value = (la_view_energy(f.pair.A) + la_view_energy(f.pair.B)) * f.weight;
+    double a = la_view_energy(f.pair.A), damping = self->settings.damping;
+    if (self->settings.integrate) {
+        double q = damping > 0 ? psgd__group_energy(self->root, false) : 0;
+        *value = a * f.weight + damping * damping * q + psgd__group_energy(self->root, true);
+    } else {
+        *value = (a + la_view_energy(f.pair.B)) * f.weight;
+    }
     return PSGD_OK;
 }
 
