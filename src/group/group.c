@@ -118,9 +118,10 @@ psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, gr
 
 bool psgd__group_can_rescale(const group *self)
 {
-    bool can = self->ops->rescale != NULL;
-    for (int i = 0; i < self->child_count; i++) can = can && psgd__group_can_rescale(self->child[i]);
-    return can;
+    int can = 0;
+    for (int i = 0; i < self->child_count; i++) can += psgd__group_can_rescale(self->child[i]);
+    bool one_will_do = self->ops->kind.sizes == SIZES_MULTIPLY;
+    return self->ops->rescale && (one_will_do ? can > 0 : can == self->child_count);
 }
 
 psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit visit, void *data)

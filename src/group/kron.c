@@ -149,6 +149,14 @@ static double kron_energy(const group *self, bool inverse)
     return other_energy(self, -1, inverse);
 }
 
+/* One factor takes it all. */
+static void kron_rescale(group *self, real c)
+{
+    int i = 0;
+    while (!psgd__group_can_rescale(self->child[i])) i++;
+    self->child[i]->ops->rescale(self->child[i], c);
+}
+
 /* Brings the largest entries of the factors to within a factor of two of their geometric mean; the powers of two that
  * do it add up to zero. */
 static void balance_factors(group *self)
@@ -191,6 +199,7 @@ const group_ops kron_ops = {
     .numbers = kron_numbers,
     .state = psgd__group_no_state,
     .cost = kron_cost,
+    .rescale = kron_rescale,
     .units = kron_units,
     .energy = kron_energy,
 };

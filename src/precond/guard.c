@@ -3,7 +3,8 @@
  *
  * Looking at all of Q after each step would cost more than the step of a large group. A step makes entries grow by at
  * most 1 + mix c max|R| and diagonals shrink by at least 1 - c max|R|, so bounds are carried along and Q is looked at
- * only when they reach a limit. */
+ * only when they reach a limit. The factors of a kron share the limit. With large steps they drift apart, one up and
+ * one down, while their product stays where it is, so they are balanced before any of them is judged. */
 #include "precond/guard.h"
 
 #include <math.h>
@@ -31,19 +32,38 @@ static void bring_back(group *unit, double limit, double log_largest, double ini
     }
 }
 
-bool guard_after(group *unit, double c, double largest, double init_scale)
+bool guard_after(group *unit, double c, double largest)
 {
     double step = c * largest, limit = LIMIT / unit->share;
     unit->top += log2(1 + (double)unit->mix * step);
     unit->bottom += step < 1 ? log2(1 - step) : -limit;
-    if (unit->top <= limit && unit->bottom >= -limit) return false;
+    return !(unit->top <= limit && unit->bottom >= -limit);
+}
 
-    double now = log2((double)psgd__group_largest(unit));
-    bool outside = !(fabs(now) <= limit);
-    if (outside) {
-        bring_back(unit, limit, now, init_scale);
-        now = log2((double)psgd__group_largest(unit));
+/* Sets the bounds to where the unit is; true where that is outside. A unit without numbers is never outside. */
+static bool look(group *unit)
+{
+    double most = (double)psgd__group_largest(unit);
+    unit->top = unit->bottom = most == 0 ? 0 : log2(most);
+    return !(fabs(unit->top) <= LIMIT / unit->share);
+}
+
+/* Looks at every unit, and where mend is set brings back those that are outside. Returns how many were. */
+static int settle(group *self, bool mend, double init_scale)
+{
+    int count = 0;
+    for (int i = 0; self->ops->units && i < self->child_count; i++) count += settle(self->child[i], mend, init_scale);
+    if (self->ops->units || !look(self)) return count;
+    if (mend) {
+        bring_back(self, LIMIT / self->share, self->top, init_scale);
+        look(self);
     }
-    unit->top = unit->bottom = now;
-    return outside;
+    return 1;
+}
+
+int guard_settle(group *root, double init_scale)
+{
+    if (settle(root, false, init_scale) == 0) return 0;
+    psgd__group_balance(root);
+    return settle(root, true, init_scale);
 }

@@ -26,6 +26,7 @@ typedef struct update {
     psgd_precond *self;
     normaliser measure;
     double weight;
+    bool settle; /* a unit has come near a limit of the number type */
 } update;
 
 /* R of one unit into the workspace. */
@@ -36,7 +37,7 @@ static void project(const group *unit, const group_pair *pair, real *R)
     if (pair->gram_inverse != 0) psgd__group_gram(unit, true, pair->gram_inverse, R);
 }
 
-static void step_unit(const update *u, group *unit, const unit_measure *m)
+static void step_unit(update *u, group *unit, const unit_measure *m)
 {
     psgd_precond *self = u->self;
     double c = u->measure(m);
@@ -47,7 +48,7 @@ static void step_unit(const update *u, group *unit, const unit_measure *m)
         return;
     }
     unit->ops->retract(unit, (real)c, m->R);
-    if (guard_after(unit, c, m->largest, self->settings.init_scale)) self->skipped++;
+    u->settle = guard_after(unit, c, m->largest) || u->settle;
 }
 
 /* Multiplies A and B by 2^e; their squares then have the weight 2^-2e. */
@@ -70,7 +71,7 @@ static int smallness(const group_pair *pair)
 
 static psgd_status update_unit(group *unit, const group_pair *given, void *data)
 {
-    const update *u = data;
+    update *u = data;
     group_pair pair = *given;
     real *R = psgd__work_at(u->self->work, u->self->at_R);
     unit_measure m = {.unit = unit,
@@ -118,7 +119,9 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
 
     self->updates++;
-    if (self->updates % BALANCE_EVERY == 0) {
+    if (u.settle) {
+        self->skipped += guard_settle(root, self->settings.init_scale);
+    } else if (self->updates % BALANCE_EVERY == 0) {
         psgd__group_balance(root);
         guard_start(root);
     }
