@@ -4,9 +4,16 @@
 # la/kernel once more for each instruction set.
 
 set(PSGD_UNTYPED
-  src/group/spec.c src/group/fit.c src/group/describe.c src/group/registry.c
+  src/group/describe.c
+  src/group/fit.c
+  src/group/registry.c
+  src/group/spec.c
   src/group/user_list.c
-  src/precond/precond.c src/precond/options.c src/la/random.c)
+  src/la/eigen.c
+  src/la/random.c
+  src/precond/options.c
+  src/precond/precond.c
+)
 set(PSGD_UNTYPED_LAYERS core data train)
 set(PSGD_TYPED_LAYERS la group precond)
 

@@ -9,6 +9,7 @@
 static const cli_verb *const verbs[] = {
     &verb_group,
     &verb_fit,
+    &verb_demo,
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

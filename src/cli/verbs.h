@@ -6,5 +6,6 @@
 
 extern const cli_verb verb_group;
 extern const cli_verb verb_fit;
+extern const cli_verb verb_demo;
 
 #endif
