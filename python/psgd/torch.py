@@ -1,0 +1,445 @@
+"""``psgd.torch.PSGD``: preconditioned SGD on matrix Lie groups as a ``torch.optim.Optimizer``, on CPU tensors.
+
+    opt = psgd.torch.PSGD(model, lr=0.01, group={"*.weight": "scaw"}, fold_bias=True)
+    loss_function(model(x), y).backward()
+    opt.step()
+
+Each parameter (or weight and bias together) is a unit with a preconditioner of its own; tensors with more than two
+dimensions are seen as matrices [first dimension, the rest]."""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from ._errors import NotFiniteError, SpecError, UnsupportedError
+from ._lib import check, error, lib
+from ._units import (
+    GroupChoice,
+    Unit,
+    check_group,
+    check_param,
+    choose_spec,
+    fold_params,
+    names_and_tensors,
+    once_differentiable_op,
+    param_groups_of,
+    standard_spec,
+    unit_shape,
+)
+from .context import Context
+from .precond import OPERATORS, Preconditioner
+
+__all__ = ["PSGD", "standard_spec"]
+
+_NOT_FINITE = NotFiniteError.status
+_PRECOND_OPTIONS = ("damping", "norm", "init_scale", "init", "integrate", "unbiased", "batch", "average")
+
+
+class PSGD(torch.optim.Optimizer):
+    """Preconditioned SGD: theta <- theta - lr P g, P = Q'Q fitted on a matrix Lie group as training goes.
+
+    Args:
+        params: a ``torch.nn.Module``, its ``named_parameters()`` or ``parameters()``, or param groups. Patterns need
+            names, so a module or ``named_parameters()``.
+        lr: the step size.
+        group: a spec for all tensors (vectors take ``diag`` where the spec is for matrices); a dict from patterns of
+            names to specs, the first that matches counts; a function of name and shape; None: ``standard_spec``.
+        criterion: ``"fisher"`` fits P to gradients and needs nothing but ``backward()``; ``"newton"`` fits it to
+            Hessian-vector products and needs ``step(closure)``, or ``backward(create_graph=True)`` before ``step()``.
+            The closure may return the loss and leave the rest to the optimizer (best: Hv is then exact, by torch's
+            double backward), or call ``zero_grad`` and ``backward`` itself (Hv is then a difference of gradients).
+        precond_step: step size of the fit.
+        damping, norm, init_scale, init, integrate, unbiased, batch, average: see ``psgd.Preconditioner.options()``.
+        momentum: factor of the moving average of the gradient, corrected for its start.
+        weight_decay: decoupled, theta <- (1 - lr weight_decay) theta.
+        clip: largest norm of P g over all tensors of a param group; None: any.
+        update_every: fit at every k-th step.
+        hv: ``"auto"`` (exact, or by difference where an op has no second derivative), ``"exact"``, ``"difference"``.
+        fold_bias: a weight and its bias become one matrix [out, in + 1].
+        operator: what multiplies the gradient: P, P2 or Q.
+        seed: of v.
+
+    A step whose gradient or Hv is not finite changes no parameter; ``skipped`` counts them and ``note`` says why.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 0.01,
+        *,
+        group: GroupChoice = None,
+        criterion: str = "fisher",
+        precond_step: float = 0.01,
+        damping: Optional[float] = None,
+        norm: Optional[str] = None,
+        init_scale: Optional[float] = None,
+        init: Optional[str] = None,
+        integrate: Optional[bool] = None,
+        unbiased: Optional[bool] = None,
+        batch: Optional[int] = None,
+        average: Optional[float] = None,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        clip: Optional[float] = None,
+        update_every: int = 1,
+        hv: str = "auto",
+        fold_bias: bool = False,
+        operator: str = "P",
+        seed: int = 0,
+        context: Optional[Context] = None,
+    ) -> None:
+        defaults = dict(
+            lr=lr, group=group, criterion=criterion, precond_step=precond_step, damping=damping, norm=norm,
+            init_scale=init_scale, init=init, integrate=integrate, unbiased=unbiased, batch=batch, average=average,
+            momentum=momentum, weight_decay=weight_decay, clip=clip, update_every=update_every, hv=hv,
+            fold_bias=fold_bias, operator=operator, seed=seed,
+        )  # fmt: skip
+        self._start(context)
+        super().__init__(param_groups_of(params), defaults)
+
+    def _start(self, context: Optional[Context]) -> None:
+        self._context = context
+        self._units: List[List[Unit]] = []
+        self._scratch: Dict[Any, Tensor] = {}
+        self._no_double_backward = False
+        self._blind: Optional[str] = None  # an op without a second derivative, "" for none; not yet looked for
+        self.skipped, self.note = 0, ""
+
+    # --- param groups and state
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Adds parameters, as tensors or as (name, tensor) pairs."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, not {type(param_group).__name__}")
+        param_group = dict(param_group)
+        if "params" not in param_group:
+            raise ValueError("a param group needs params")
+        names, tensors = names_and_tensors(param_group["params"])
+        param_group["params"] = tensors
+        if names is not None:
+            param_group["param_names"] = names
+        super().add_param_group(param_group)
+        try:
+            self._units.append(self._make_units(self.param_groups[-1]))
+        except BaseException:
+            self.param_groups.pop()
+            raise
+
+    def _make_units(self, group: Dict[str, Any]) -> List[Unit]:
+        check_group(group)
+        names = group.get("param_names") or [""] * len(group["params"])
+        first = sum(len(units) for units in self._units)
+        units: List[Unit] = []
+        for params, name in fold_params(group["params"], names, bool(group["fold_bias"])):
+            shape = unit_shape(params)
+            where = f"parameter {name}" if name else f"a parameter of shape {tuple(params[0].shape)}"
+            code = check_param(params, where)
+            spec = choose_spec(group["group"], name, shape, self._context)
+            options = {option: group.get(option) for option in _PRECOND_OPTIONS}
+            try:
+                precond = Preconditioner(
+                    spec, shape, ("float32", "float64")[code], context=self._context, criterion=group["criterion"],
+                    step=group["precond_step"], **options,
+                )  # fmt: skip
+            except SpecError as why:
+                raise SpecError(f"{where}: {why}") from None
+            units.append(Unit(params, shape, precond, first + len(units)))
+        return units
+
+    def preconditioner(self, param: Tensor) -> Preconditioner:
+        """The preconditioner of a parameter, to look at."""
+        for units in self._units:
+            for unit in units:
+                if any(own is param for own in unit.params):
+                    return unit.precond
+        raise ValueError("this optimizer has no such parameter")
+
+    def state_dict(self) -> Dict[str, Any]:
+        """As every optimizer's; the preconditioners are in it as bytes."""
+        with _StateWithBytes(self):
+            return super().state_dict()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        if self._context is not None:
+            raise TypeError("an optimizer on groups of a context cannot be pickled; use its state_dict")
+        kept = {
+            "defaults": self.defaults, "param_groups": self.param_groups, "skipped": self.skipped, "note": self.note,
+        }  # fmt: skip
+        with _StateWithBytes(self):
+            kept["state"] = {param: dict(state) for param, state in self.state.items()}
+        return kept
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        if "_units" not in self.__dict__:
+            self._start(None)
+        super().__setstate__(state)
+        old, self._units = self._units, []
+        try:
+            for group in self.param_groups:
+                self._units.append(self._make_units(group))
+        except BaseException:
+            self._units = old
+            raise
+        for units in self._units:
+            for unit in units:
+                saved = self.state[unit.params[0]].pop("precond", None) if unit.params[0] in self.state else None
+                if saved is not None:
+                    unit.precond.load_state(saved.detach().to(torch.uint8).cpu().numpy().tobytes())
+
+    # --- the step
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+        """One step. See the class for what a closure may do. Returns what the closure returned."""
+        wanted = [self._wants_products(group) for group in self.param_groups]
+        loss, products = self._evaluate(closure, wanted)
+        with torch.no_grad():
+            ready = []
+            for index, group in enumerate(self.param_groups):
+                ready.append(self._prepare(index, group, products, wanted[index]))
+                if ready[-1] is None:
+                    self.skipped += 1
+                    return loss
+            for index, group in enumerate(self.param_groups):
+                self._move(group, *ready[index])
+        return loss
+
+    def _count(self, unit: Unit) -> int:
+        return int(self.state[unit.params[0]].get("step", 0))
+
+    def _updates_now(self, group: Dict[str, Any], unit: Unit) -> bool:
+        return self._count(unit) % group["update_every"] == 0
+
+    def _wants_products(self, group: Dict[str, Any]) -> bool:
+        index = next(i for i, other in enumerate(self.param_groups) if other is group)
+        return group["criterion"] == "newton" and any(self._updates_now(group, unit) for unit in self._units[index])
+
+    def _evaluate(self, closure: Any, wanted: List[bool]) -> Tuple[Any, Dict[int, Optional[Tensor]]]:
+        """The loss, after which every parameter has its gradient, and Hv of the parameters that want it, by id."""
+        if not any(wanted):
+            if closure is None:
+                return None, {}
+            return self._call(closure, False), {}
+        random = torch.get_rng_state()
+        groups = [group for group, wants in zip(self.param_groups, wanted) if wants]
+        hv = "difference" if self._no_double_backward and groups[0]["hv"] == "auto" else groups[0]["hv"]
+        loss = self._call(closure, hv != "difference") if closure is not None else None
+
+        params, vs = [], []
+        for group, units, wants in zip(self.param_groups, self._units, wanted):
+            for unit in units if wants else ():
+                params += unit.params
+                vs += unit.draw(group["seed"], self._count(unit))
+        if hv != "difference":
+            found = self._exact_products(params, vs, hv == "exact", closure is not None)
+            if found is not None:
+                return loss, dict(zip(map(id, params), found))
+        if closure is None:
+            raise UnsupportedError("a Newton step by differences of gradients needs step(closure)")
+        found = self._difference_products(closure, params, vs, random)
+        return loss, dict(zip(map(id, params), found))
+
+    def _call(self, closure: Callable[[], Any], create_graph: bool) -> Any:
+        """Calls the closure; where it did not call backward, takes the gradient of the loss that it returned."""
+        params = [p for group in self.param_groups for p in group["params"]]
+        before = [None if p.grad is None else (id(p.grad), p.grad._version) for p in params]
+        with torch.enable_grad():
+            loss = closure()
+        after = [None if p.grad is None else (id(p.grad), p.grad._version) for p in params]
+        if before != after:
+            return loss
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            raise TypeError("the closure must call backward, or return a loss that depends on the parameters")
+        live = [p for p in params if p.requires_grad]
+        if create_graph and self._blind is None:
+            self._blind = once_differentiable_op(loss)
+        with torch.enable_grad():
+            grads = torch.autograd.grad(loss, live, create_graph=create_graph, allow_unused=True)
+        for p, grad in zip(live, grads):
+            p.grad = grad
+        return loss.detach()
+
+    def _exact_products(self, params, vs, must: bool, again: bool) -> Optional[List[Optional[Tensor]]]:
+        """Hv by double backward through the gradients, which are then detached. None where that is not possible."""
+        grads = [p.grad for p in params]
+        pairs = [(g, v) for g, v in zip(grads, vs) if g is not None and g.requires_grad]
+        try:
+            if not pairs:
+                if must or not again:
+                    raise UnsupportedError(
+                        "an exact Newton step needs a closure that returns the loss without calling backward, "
+                        "or backward(create_graph=True) before step()"
+                    )
+                return None
+            if self._blind:
+                raise RuntimeError(f"{self._blind} has no second derivative")
+            with torch.enable_grad():
+                found = torch.autograd.grad(
+                    [g for g, _ in pairs], params, [v for _, v in pairs], allow_unused=True
+                )
+            return list(found)
+        except UnsupportedError:
+            raise
+        except RuntimeError as why:
+            if must:
+                raise
+            if not again:
+                raise UnsupportedError(f"no second derivative: {why}; step(closure) can take differences") from why
+            self._no_double_backward = True
+            return None
+        finally:
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None and p.grad.requires_grad:
+                        p.grad = p.grad.detach()
+
+    def _difference_products(self, closure, params, vs, random: Tensor) -> List[Optional[Tensor]]:
+        """(g(theta + eps v) - g(theta)) / eps, with the random numbers that the first call drew."""
+        everything = [p for group in self.param_groups for p in group["params"]]
+        first = [p.grad for p in everything]
+        kept = [None if g is None else g.clone() for g in first]
+        old = [p.detach().clone() for p in params]
+        size = math.sqrt(sum(float((p * p).sum()) for p in old) / max(1, sum(p.numel() for p in old)))
+        step = math.sqrt(torch.finfo(params[0].dtype).eps) * max(size, 0.01) if math.isfinite(size) else 0.01
+        current = torch.get_rng_state()
+        try:
+            with torch.no_grad():
+                torch._foreach_add_(list(params), list(vs), alpha=step)
+            torch.set_rng_state(random)
+            self._call(closure, False)
+            second = {id(p): p.grad for p in everything}
+        finally:
+            torch.set_rng_state(current)
+            with torch.no_grad():
+                for p, before in zip(params, old):
+                    p.copy_(before)
+            for p, grad in zip(everything, kept):
+                p.grad = grad
+        found: List[Optional[Tensor]] = []
+        for p in params:
+            one, two = p.grad, second[id(p)]
+            if two is None:
+                found.append(None)
+            else:
+                found.append((two - one if one is not None else two) / step)
+        return found
+
+    def _prepare(self, index: int, group: Dict[str, Any], products, wants: bool):
+        """Fits where it is time to, and leaves P g in each unit's ``out``. None where something is not finite."""
+        newton, beta = group["criterion"] == "newton", group["momentum"]
+        what = OPERATORS[group["operator"]]
+        update, apply, fill = lib.psgd_precond_update_pairs, lib.psgd_precond_apply, lib.psgd_normal_fill
+        seed, integrate, every = group["seed"], bool(group["integrate"]), group["update_every"]
+        params: List[Tensor] = []
+        parts: List[Tensor] = []
+        moved: List[Unit] = []
+        for unit in self._units[index]:
+            grads = [p.grad for p in unit.params]
+            if all(grad is None for grad in grads):
+                continue
+            if any(grad is not None and grad.layout is not torch.strided for grad in grads):
+                raise UnsupportedError("gradients must be dense")
+            g = unit.gather(grads, unit.out, unit.parts)
+            state = self.state[unit.params[0]]
+            count = state.get("step", 0)
+            status = 0
+            if count % every == 0:
+                if newton:
+                    hs = [products.get(id(p)) for p in unit.params]
+                    if any(h is not None for h in hs):
+                        if len(hs) > 1 or not hs[0].is_contiguous():
+                            unit.h = torch.empty_like(unit.out) if unit.h is None else unit.h
+                            h = unit.gather(hs, unit.h, unit.split(unit.h))
+                        else:
+                            h = hs[0]
+                        status = update(unit.handle, 1, unit.v.data_ptr(), h.data_ptr())
+                    status = status or self._finite(g)
+                elif integrate:
+                    status = update(unit.handle, 1, None, g.data_ptr())
+                else:
+                    v = self._v(unit)
+                    status = fill(unit.code, seed, unit.index, count, 0, unit.size, v) or update(
+                        unit.handle, 1, v, g.data_ptr()
+                    )
+            else:
+                status = self._finite(g)
+            if status == _NOT_FINITE:
+                self.note = str(error(status)) if newton or count % every == 0 else "a gradient is not finite"
+                return None
+            check(status)
+            if beta:
+                average = state.get("momentum_buffer")
+                if average is None:
+                    average = state["momentum_buffer"] = torch.zeros_like(unit.out)
+                average.mul_(beta).add_(g.view(unit.shape), alpha=1 - beta)
+                g = average
+            check(apply(unit.handle, what, g.data_ptr(), unit.out.data_ptr()))
+            params += unit.params
+            parts += unit.parts
+            moved.append(unit)
+        return params, parts, moved
+
+    def _v(self, unit: Unit) -> int:
+        """The address of room for the v of a unit, shared by all units of a number type."""
+        dtype = unit.out.dtype
+        room = self._scratch.get(dtype)
+        if room is None or room.numel() < unit.size:
+            most = max(u.size for units in self._units for u in units if u.out.dtype is dtype)
+            room = self._scratch[dtype] = torch.empty(most, dtype=dtype)
+        return room.data_ptr()
+
+    @staticmethod
+    def _finite(g: Tensor) -> int:
+        total = float(g.sum())
+        return 0 if math.isfinite(total) or bool(torch.isfinite(g).all()) else _NOT_FINITE
+
+    def _move(self, group: Dict[str, Any], params: List[Tensor], parts: List[Tensor], moved: List[Unit]) -> None:
+        """theta <- (1 - lr weight_decay) theta - lr P g, clipped."""
+        if not params:
+            return
+        lr = float(group["lr"])
+        scales = self._count_steps(moved, group["momentum"])
+        shrink = 1.0
+        if group["clip"] is not None:
+            norms = torch._foreach_norm([unit.out for unit in moved])
+            length = math.hypot(*(float(norm) * scale for norm, scale in zip(norms, scales)))
+            if not math.isfinite(length):
+                self.skipped, self.note = self.skipped + 1, "the preconditioned gradient is not finite"
+                return
+            shrink = group["clip"] / length if length > group["clip"] else 1.0
+        if group["weight_decay"]:
+            torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
+        if all(scale == scales[0] for scale in scales):
+            torch._foreach_add_(params, parts, alpha=-lr * shrink * scales[0])
+            return
+        for unit, scale in zip(moved, scales):
+            torch._foreach_add_(unit.params, unit.parts, alpha=-lr * shrink * scale)
+
+    def _count_steps(self, moved: List[Unit], beta: float) -> List[float]:
+        """Counts this step; the factors that correct the moving averages for their start."""
+        scales = []
+        for unit in moved:
+            state = self.state[unit.params[0]]
+            count = state["step"] = state.get("step", 0) + 1
+            scales.append(1 / (1 - beta**count) if beta else 1.0)
+        return scales
+
+
+class _StateWithBytes:
+    """For the time of a with block the optimizer's state has the preconditioners in it."""
+
+    def __init__(self, optimizer: PSGD) -> None:
+        self.optimizer = optimizer
+
+    def __enter__(self) -> None:
+        for units in self.optimizer._units:
+            for unit in units:
+                saved = torch.frombuffer(bytearray(unit.precond.state()), dtype=torch.uint8)
+                self.optimizer.state[unit.params[0]]["precond"] = saved
+
+    def __exit__(self, *why: Any) -> None:
+        # A new dict for each parameter: those that were handed out keep the bytes.
+        for param, state in list(self.optimizer.state.items()):
+            self.optimizer.state[param] = {key: value for key, value in state.items() if key != "precond"}

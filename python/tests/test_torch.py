@@ -1,0 +1,342 @@
+"""psgd.torch.PSGD is a torch.optim.Optimizer in every respect, and steps as the formulas say."""
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import psgd
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
+import psgd.torch  # noqa: E402
+
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def small_net(dtype=torch.float32):
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 3, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(27, 4)
+    )
+    return net.to(dtype)
+
+
+def batch(dtype=torch.float32):
+    return torch.randn(16, 1, 5, 5, dtype=dtype), torch.randint(0, 4, (16,))
+
+
+def loss_of(net, data):
+    return F.cross_entropy(net(data[0]), data[1])
+
+
+def train(net, opt, data, steps, style="loss"):
+    def closure():
+        if style == "loss":
+            return loss_of(net, data)
+        opt.zero_grad()
+        loss = loss_of(net, data)
+        loss.backward(create_graph=style == "graph")
+        return loss
+
+    return [float(opt.step(closure)) for _ in range(steps)]
+
+
+def params_of(net):
+    return torch.cat([p.detach().ravel() for p in net.parameters()])
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("fold_bias", [False, True])
+def test_it_learns(criterion, fold_bias):
+    net, data = small_net(), batch()
+    opt = psgd.torch.PSGD(net, 0.05, criterion=criterion, fold_bias=fold_bias, precond_step=0.1, clip=10.0)
+    losses = train(net, opt, data, 60)
+    assert losses[-1] < 0.1 * losses[0] and opt.skipped == 0
+
+
+def test_plain_loop_without_a_closure():
+    net, data = small_net(), batch()
+    opt = psgd.torch.PSGD(net.parameters(), lr=0.05)
+    losses = []
+    for _ in range(60):
+        opt.zero_grad()
+        loss = loss_of(net, data)
+        loss.backward()
+        assert opt.step() is None
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+def test_fisher_step_is_what_the_preconditioner_says():
+    weight = torch.nn.Parameter(torch.randn(3, 4, dtype=torch.float64))
+    opt = psgd.torch.PSGD([weight], lr=0.1, group="scaw", seed=7, damping=0.1)
+    twin = psgd.Preconditioner("scaw", (3, 4), "float64", criterion="fisher", damping=0.1)
+    expected = weight.detach().clone()
+    for step in range(3):
+        weight.grad = torch.randn(3, 4, dtype=torch.float64)
+        twin.update(psgd.normal((3, 4), "float64", seed=7, tensor=0, step=step), weight.grad.numpy())
+        expected -= 0.1 * twin.apply(weight.grad)
+        opt.step()
+        assert torch.equal(opt.preconditioner(weight).apply(weight.grad), twin.apply(weight.grad))
+    assert torch.allclose(weight, expected, rtol=1e-14, atol=0)
+
+
+def test_exact_product_is_the_hessian_times_v():
+    theta = torch.nn.Parameter(torch.randn(3, dtype=torch.float64))
+    matrix = torch.tensor([[4.0, 1, 0], [1, 3, 0], [0, 0, 1]], dtype=torch.float64)
+    opt = psgd.torch.PSGD([theta], lr=0.5, group="tri", criterion="newton", seed=3)
+    twin = psgd.Preconditioner("tri", 3, "float64")
+    expected = theta.detach().clone()
+    for step in range(4):
+        v = psgd.normal(3, "float64", seed=3, tensor=0, step=step)
+        twin.update(v, matrix.numpy() @ v)
+        expected -= 0.5 * twin.apply(matrix @ expected)
+        opt.step(lambda: theta @ matrix @ theta / 2)
+    assert torch.allclose(theta, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("style", ["loss", "graph", "backward"])
+def test_closures_of_all_kinds(style):
+    runs = []
+    for how in ("loss", style):
+        torch.manual_seed(0)
+        net = small_net(torch.float64)
+        data = batch(torch.float64)
+        opt = psgd.torch.PSGD(net, 0.05, criterion="newton", precond_step=0.1)
+        runs.append(train(net, opt, data, 15, how))
+    assert np.allclose(*runs, rtol=1e-4)
+
+
+def test_newton_without_closure():
+    net, data = small_net(), batch()
+    opt = psgd.torch.PSGD(net, 0.05, criterion="newton")
+    loss_of(net, data).backward(create_graph=True)
+    opt.step()
+    assert all(p.grad.grad_fn is None for p in net.parameters())
+    opt.zero_grad()
+    loss_of(net, data).backward()
+    with pytest.raises(psgd.UnsupportedError, match="closure"):
+        opt.step()
+
+
+class OnceDifferentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad):
+        return 2 * ctx.saved_tensors[0] * grad
+
+
+def test_differences_where_an_op_has_no_second_derivative():
+    theta = torch.nn.Parameter(torch.tensor([1.0, 2.0], dtype=torch.float64))
+
+    def closure():
+        return ((OnceDifferentiable.apply(theta) - torch.tensor([1.0, 10.0])) ** 2).sum()
+
+    with pytest.raises(RuntimeError, match="OnceDifferentiable has no second"):
+        psgd.torch.PSGD([theta], 0.5, criterion="newton", hv="exact", group="diag").step(closure)
+    opt = psgd.torch.PSGD([theta], 0.5, criterion="newton", group="diag", precond_step=0.2, init_scale=0.1)
+    losses = [float(opt.step(closure)) for _ in range(60)]
+    assert losses[-1] < 1e-6 * losses[0]
+
+
+def test_differences_see_the_same_dropout():
+    torch.manual_seed(1)
+    weight = torch.nn.Parameter(torch.ones(400, dtype=torch.float64))
+    seen = []
+
+    def closure():
+        kept = F.dropout(torch.ones(400, dtype=torch.float64), 0.5)
+        seen.append(kept)
+        return (kept * weight * weight).sum()
+
+    psgd.torch.PSGD([weight], 0.0, criterion="newton", hv="difference", group="diag").step(closure)
+    assert len(seen) == 2 and torch.equal(*seen)
+    assert torch.equal(weight.detach(), torch.ones(400, dtype=torch.float64))
+
+
+def test_fold_bias_is_the_matrix_with_one_more_column():
+    linear = torch.nn.Linear(4, 3).double()
+    matrix = torch.nn.Parameter(torch.cat([linear.weight, linear.bias[:, None]], 1).detach().clone())
+    x, y = torch.randn(8, 4, dtype=torch.float64), torch.randn(8, 3, dtype=torch.float64)
+    ones = torch.cat([x, torch.ones(8, 1, dtype=torch.float64)], 1)
+    for named in (linear, linear.parameters()):
+        folded = psgd.torch.PSGD(named, 0.1, group="scan", criterion="newton", fold_bias=True, momentum=0.9)
+    plain = psgd.torch.PSGD([matrix], 0.1, group="scan", criterion="newton", momentum=0.9)
+    for _ in range(5):
+        folded.step(lambda: ((linear(x) - y) ** 2).mean())
+        plain.step(lambda: ((ones @ matrix.t() - y) ** 2).mean())
+    assert torch.allclose(linear.weight, matrix[:, :-1], rtol=1e-12) and torch.allclose(linear.bias, matrix[:, -1])
+    assert folded.preconditioner(linear.bias) is folded.preconditioner(linear.weight)
+
+
+def test_patterns_of_names():
+    net = small_net()
+    opt = psgd.torch.PSGD(net, 0.1, group={"0.*": "diag", "*.weight": "scaw"})
+    specs = {name: opt.preconditioner(p).spec for name, p in net.named_parameters()}
+    assert specs == {"0.weight": "diag", "0.bias": "diag", "3.weight": "scaw", "3.bias": "diag"}
+    assert opt.preconditioner(net[0].weight).shape == (3, 9)
+    with pytest.raises(ValueError, match="names"):
+        psgd.torch.PSGD(net.parameters(), 0.1, group={"*": "diag"})
+    with pytest.raises(psgd.SpecError, match="parameter 3.bias"):
+        psgd.torch.PSGD(net, 0.1, group={"3.bias": "scaw"})
+    by_function = psgd.torch.PSGD(net, 0.1, group=lambda name, shape: "diag")
+    assert by_function.preconditioner(net[3].weight).spec == "diag"
+    assert psgd.torch.standard_spec((10, 5000)) == "kron(tri,diag)"
+
+
+def test_param_groups_have_their_own_settings():
+    first, second = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    opt = psgd.torch.PSGD([{"params": [first], "lr": 0.0}, {"params": [second]}], lr=0.1, group="diag")
+    opt.add_param_group({"params": [("third", torch.nn.Parameter(torch.ones(3)))], "group": {"th*": "tri"}})
+    for p in opt.param_groups[2]["params"] + [first, second]:
+        p.grad = torch.ones_like(p)
+    opt.step()
+    assert torch.equal(first.detach(), torch.ones(2)) and (second < 1).all()
+    assert opt.preconditioner(opt.param_groups[2]["params"][0]).spec == "tri"
+    with pytest.raises(psgd.SpecError):
+        opt.add_param_group({"params": [torch.nn.Parameter(torch.ones(3))], "group": "nonsense("})
+    assert len(opt.param_groups) == 3
+    opt.step()
+
+
+def test_schedulers_move_the_step_size():
+    weight = torch.nn.Parameter(torch.ones(2))
+    opt = psgd.torch.PSGD([weight], lr=1.0, group="identity")
+    scheduler = torch.optim.lr_scheduler.StepLR(opt, 1, 0.5)
+    moves = []
+    for _ in range(3):
+        weight.grad = torch.ones(2)
+        before = weight.detach().clone()
+        opt.step()
+        scheduler.step()
+        moves.append(float((before - weight.detach())[0]))
+    assert np.allclose(moves, [1, 0.5, 0.25])
+
+
+@pytest.mark.parametrize("way", ["state_dict", "file", "pickle", "deepcopy"])
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+def test_it_goes_on_to_the_bit(way, criterion):
+    options = dict(criterion=criterion, fold_bias=True, momentum=0.9, precond_step=0.1, norm="second")
+    net, data = small_net(), batch()
+    opt = psgd.torch.PSGD(net, 0.02, **options)
+    train(net, opt, data, 5)
+    if way in ("state_dict", "file"):
+        saved = opt.state_dict()
+        if way == "file":
+            file = io.BytesIO()
+            torch.save(saved, file)
+            file.seek(0)
+            saved = torch.load(file)
+        twin_net = copy.deepcopy(net)
+        twin = psgd.torch.PSGD(twin_net, 0.7, **options)
+        twin.load_state_dict(saved)
+    else:
+        both = (net, opt)
+        twin_net, twin = copy.deepcopy(both) if way == "deepcopy" else pickle.loads(pickle.dumps(both))
+    assert train(net, opt, data, 5) == train(twin_net, twin, data, 5)
+    assert torch.equal(params_of(net), params_of(twin_net))
+    assert repr(opt) == repr(twin)
+
+
+def test_state_of_another_group_is_refused():
+    net = small_net()
+    saved = psgd.torch.PSGD(net, 0.1, group="diag").state_dict()
+    other = psgd.torch.PSGD(net, 0.1, group="diag")
+    other.load_state_dict(saved)
+    broken = copy.deepcopy(saved)
+    broken["state"][0]["precond"] = broken["state"][0]["precond"][:-1]
+    with pytest.raises(psgd.FormatError):
+        other.load_state_dict(broken)
+
+
+def test_zero_grad_and_missing_gradients():
+    used, unused = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
+    for criterion in ("fisher", "newton"):
+        opt = psgd.torch.PSGD([used, unused], 0.1, criterion=criterion)
+        opt.step(lambda: (used**2).sum())
+        assert torch.equal(unused.detach(), torch.ones(2)) and opt.skipped == 0
+        opt.zero_grad(set_to_none=True)
+        assert used.grad is None
+    opt = psgd.torch.PSGD([used], 0.1)
+    opt.step()
+    with pytest.raises(TypeError, match="closure"):
+        opt.step(lambda: 1.0)
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("every", [1, 2])
+def test_what_is_not_finite_changes_nothing(criterion, every):
+    weight = torch.nn.Parameter(torch.ones(3))
+    opt = psgd.torch.PSGD([weight], 0.1, criterion=criterion, update_every=every, group="tri")
+    opt.step(lambda: (weight**2).sum())
+    before, state = weight.detach().clone(), opt.preconditioner(weight).state()
+    for bad in (float("nan"), float("inf")):
+        opt.step(lambda: (weight**2).sum() * bad)
+    assert opt.skipped == 2 and "finite" in opt.note or "not a number" in opt.note or "infinite" in opt.note
+    assert torch.equal(weight.detach(), before) and opt.preconditioner(weight).state() == state
+
+
+def test_clip_and_weight_decay():
+    weight = torch.nn.Parameter(torch.full((4,), 2.0))
+    opt = psgd.torch.PSGD([weight], 0.5, group="identity", clip=1.0)
+    weight.grad = torch.full((4,), 10.0)
+    opt.step()
+    assert torch.allclose(weight.detach(), torch.full((4,), 2 - 0.25))
+    opt = psgd.torch.PSGD([weight], 0.5, group="identity", weight_decay=0.1)
+    weight.grad = torch.zeros(4)
+    opt.step()
+    assert torch.allclose(weight.detach(), torch.full((4,), 1.75 * 0.95))
+
+
+def test_update_every():
+    weight = torch.nn.Parameter(torch.ones(3))
+    calls = []
+    opt = psgd.torch.PSGD([weight], 0.01, criterion="newton", update_every=3, hv="difference")
+    for _ in range(6):
+        opt.step(lambda: calls.append(1) or (weight**2).sum())
+    assert opt.preconditioner(weight).updates == 2 and len(calls) == 8
+
+
+def test_layouts_of_parameters_and_gradients():
+    conv = torch.nn.Conv2d(3, 4, 3)
+    twin = copy.deepcopy(conv).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 6, 6)
+    for net in (conv, twin):
+        opt = psgd.torch.PSGD(net, 0.1, group="scaw", fold_bias=True)
+        for _ in range(3):
+            opt.step(lambda: (net(x) ** 2).mean())
+    assert torch.allclose(conv.weight, twin.weight, rtol=1e-4, atol=1e-5)
+    scalar, empty = torch.nn.Parameter(torch.tensor(2.0)), torch.nn.Parameter(torch.empty(0, 3))
+    opt = psgd.torch.PSGD([scalar, empty], 0.1)
+    opt.step(lambda: scalar**2 + empty.sum())
+    assert scalar < 2
+
+
+def test_refused():
+    weight = torch.nn.Parameter(torch.ones(3))
+    for wrong, kind in (
+        (dict(lr=-1), ValueError), (dict(lr="x"), TypeError), (dict(momentum=1.0), ValueError),
+        (dict(clip=-1.0), ValueError), (dict(update_every=0), ValueError), (dict(criterion="x"), ValueError),
+        (dict(precond_step=2), ValueError), (dict(group=3), TypeError), (dict(seed=-1), ValueError),
+        (dict(damping=float("nan")), ValueError), (dict(group="tri("), psgd.SpecError), (dict(hv=1), ValueError),
+    ):  # fmt: skip
+        with pytest.raises(kind):
+            psgd.torch.PSGD([weight], **wrong)
+    with pytest.raises(TypeError, match="float16"):
+        psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3, dtype=torch.float16))])
+    with pytest.raises(TypeError):
+        psgd.torch.PSGD(weight)
+    with pytest.raises(ValueError):
+        psgd.torch.PSGD([])
+    with pytest.raises(ValueError):
+        psgd.torch.PSGD([weight]).preconditioner(torch.ones(3))
