@@ -49,7 +49,11 @@ function(psgd_add_layers)
     list(APPEND typed ${sources})
   endforeach()
   list(REMOVE_ITEM typed ${untyped})
-  psgd_object(psgd_core ${untyped})
+  file(GLOB page CONFIGURE_DEPENDS src/train/page/*)
+  add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/page.c DEPENDS ${page} cmake/page.cmake VERBATIM
+                     COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/src/train/page
+                             -DOUT=${CMAKE_BINARY_DIR}/page.c -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake)
+  psgd_object(psgd_core ${untyped} ${CMAKE_BINARY_DIR}/page.c)
 
   set(isas portable)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -126,6 +126,7 @@ int cli_run(const cli_verb *verb, int argc, char **argv)
     for (int i = 0, used = 1; i < argc; i += used) {
         const char *word = argv[i];
         used = 1;
+        if (!strcmp(word, "-o")) word = "--out";
         if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
             print_help(verb);
             return EXIT_SUCCESS;

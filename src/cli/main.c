@@ -10,6 +10,7 @@ static const cli_verb *const verbs[] = {
     &verb_group,
     &verb_fit,
     &verb_demo,
+    &verb_report,
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

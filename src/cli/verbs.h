@@ -7,5 +7,6 @@
 extern const cli_verb verb_group;
 extern const cli_verb verb_fit;
 extern const cli_verb verb_demo;
+extern const cli_verb verb_report;
 
 #endif

@@ -1,0 +1,11 @@
+# Writes the files of the report's page as C arrays: cmake -DFOLDER=src/train/page -DOUT=page.c -P page.cmake
+set(source "/* Made from src/train/page by cmake/page.cmake. */\n#include \"train/page.h\"\n")
+foreach(pair html=page.html style=style.css chart=chart.js report=report.js)
+  string(REGEX MATCH "^([a-z]+)=(.*)$" pair ${pair})
+  set(name ${CMAKE_MATCH_1})
+  file(READ ${FOLDER}/${CMAKE_MATCH_2} hex HEX)
+  string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${hex}")
+  string(APPEND source "\nconst char psgd__page_${name}[] = {\n${bytes}0};\n")
+endforeach()
+file(WRITE ${OUT} "${source}")
