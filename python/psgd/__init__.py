@@ -15,9 +15,10 @@ from ._errors import (
 )
 from ._lib import lib as _c
 from .context import Context
-from .group import Group, GroupName, groups
+from .group import Group, GroupName, Laws, groups
 from .precond import Preconditioner
 from .random import normal, normal_
+from .user_group import UserGroup
 
 __version__: str = _c.psgd_version().decode()
 
@@ -30,11 +31,13 @@ __all__ = [
     "FormatError",
     "Group",
     "GroupName",
+    "Laws",
     "NoMemoryError",
     "NotFiniteError",
     "Preconditioner",
     "SpecError",
     "UnsupportedError",
+    "UserGroup",
     "groups",
     "normal",
     "normal_",

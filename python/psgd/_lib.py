@@ -30,6 +30,11 @@ PROTOTYPES = {
         [P, c_char_p, c_int, POINTER(c_int64), c_int, POINTER(c_int64), POINTER(c_int64)] + [POINTER(c_double)] * 4,
     ),
     "psgd_group_tree": (STATUS, [P, c_char_p, c_int, POINTER(c_int64), c_int, POINTER(P)]),
+    "psgd_group_check": (
+        STATUS,
+        [P, c_char_p, c_int, POINTER(c_int64), c_int, c_uint64, POINTER(c_int), POINTER(P)],
+    ),
+    "psgd_context_add_group": (STATUS, [P, c_char_p, P, P]),
     "psgd_text_free": (None, [P, P]),
     "psgd_precond_create": (STATUS, [P, c_char_p, c_int, POINTER(c_int64), c_int, P, POINTER(P)]),
     "psgd_precond_free": (None, [P]),

@@ -5,8 +5,9 @@ import ctypes
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._arrays import DTYPES, c_shape, dtype_code, shape_tuple
-from ._lib import c_text, check, lib, text
-from .context import Context, context_handle
+from ._lib import c_text, lib, text
+from .context import Context, context_handle, finish
+from .random import counter
 
 Shape = Union[int, Sequence[int]]
 
@@ -37,6 +38,19 @@ def groups(context: Optional[Context] = None) -> List[GroupName]:
         )
 
 
+class Laws(NamedTuple):
+    """What ``check`` found. True where every law holds; its repr is the report."""
+
+    broken: int
+    report: str
+
+    def __bool__(self) -> bool:
+        return self.broken == 0
+
+    def __repr__(self) -> str:
+        return self.report
+
+
 class Group:
     """A group spec fitted to a tensor's shape: ``Group("kron(tri,diag)", (20, 30))``.
 
@@ -62,15 +76,16 @@ class Group:
         counts = (ctypes.c_int64 * 2)()
         costs = (ctypes.c_double * 4)()
         at = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_double)
-        check(
+        finish(
+            context,
             lib.psgd_group_cost(
                 handle, name, len(sizes), c_shape(sizes), code,
                 *(ctypes.cast(ctypes.byref(counts, 8 * i), at[0]) for i in range(2)),
                 *(ctypes.cast(ctypes.byref(costs, 8 * i), at[1]) for i in range(4)),
-            )
+            ),
         )  # fmt: skip
         tree = ctypes.c_void_p()
-        check(lib.psgd_group_tree(handle, name, len(sizes), c_shape(sizes), code, ctypes.byref(tree)))
+        finish(context, lib.psgd_group_tree(handle, name, len(sizes), c_shape(sizes), code, ctypes.byref(tree)))
         self._tree = text(handle, tree).rstrip("\n")
         self.spec, self.shape, self.dtype, self.context = spec, sizes, DTYPES[code], context
         self.numbers, self.bytes = counts[0], counts[1]
@@ -93,6 +108,19 @@ class Group:
 
     def _key(self) -> Tuple[Any, ...]:
         return getattr(self, "spec", None), getattr(self, "shape", None), str(getattr(self, "dtype", None))
+
+    def check(self, seed: int = 0) -> Laws:
+        """Tries the laws that a group must keep on random elements, with what was measured and what is allowed."""
+        if not self._tree:
+            raise ValueError("this group was never initialised")
+        broken, report = ctypes.c_int(), ctypes.c_void_p()
+        handle, sizes = context_handle(self.context), self.shape
+        status = lib.psgd_group_check(
+            handle, self.spec.encode(), len(sizes), c_shape(sizes), dtype_code(self.dtype), counter(seed, "seed"),
+            ctypes.byref(broken), ctypes.byref(report),
+        )  # fmt: skip
+        finish(self.context, status)
+        return Laws(broken.value, text(handle, report))
 
     def preconditioner(self, **options: Any) -> "Any":
         """A Preconditioner on this group."""

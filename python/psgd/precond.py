@@ -22,8 +22,8 @@ from ._arrays import (
 )
 from ._lib import c_text, check, lib, text
 from ._options import option_list
-from .context import Context, context_handle
-from .group import Group, Shape
+from .context import Context, context_handle, finish
+from .group import Group, Laws, Shape
 
 OPERATORS = {
     "P": 0, "P2": 1, "Q": 2, "QT": 3, "P_inverse": 4, "P2_inverse": 5, "Q_inverse": 6, "QT_inverse": 7,
@@ -56,12 +56,11 @@ class Preconditioner:
         name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
         handle = ctypes.c_void_p()
         with option_list(owner, options) as listed:
-            check(
-                lib.psgd_precond_create(
-                    owner, name, len(sizes), c_shape(sizes), code, listed, ctypes.byref(handle)
-                )
+            status = lib.psgd_precond_create(
+                owner, name, len(sizes), c_shape(sizes), code, listed, ctypes.byref(handle)
             )
         self._handle = handle.value
+        finish(context, status)
         self._context, self._code, self._options = context, code, dict(options)
         self._pairs = int(float(options.get("pairs") or 1))
         self.spec, self.shape, self.dtype = spec, sizes, DTYPES[code]
@@ -98,7 +97,7 @@ class Preconditioner:
         h_at = address(h, "h", self._code, shape)
         v_at = None if v is None else address(v, "v", self._code, shape)
         with self._lock:
-            check(lib.psgd_precond_update_pairs(own, count, v_at, h_at))
+            finish(self._context, lib.psgd_precond_update_pairs(own, count, v_at, h_at))
 
     def apply(self, g: Any, out: Any = None, what: str = "P") -> Any:
         """P g, or another operator: ``what`` is one of P, P2, Q, QT, P_inverse, P2_inverse, Q_inverse, QT_inverse.
@@ -113,7 +112,7 @@ class Preconditioner:
         out_at = address(out, "out", self._code, self.shape, write=True)
         refuse_partial_overlap(g_at, out_at, self.size * SIZES[self._code])
         with self._lock:
-            check(lib.psgd_precond_apply(own, OPERATORS[what], g_at, out_at))
+            finish(self._context, lib.psgd_precond_apply(own, OPERATORS[what], g_at, out_at))
         if is_tensor(out):
             _bump_version(out)
         return out
@@ -124,7 +123,7 @@ class Preconditioner:
         v_at, h_at = address(v, "v", self._code, self.shape), address(h, "h", self._code, self.shape)
         value = ctypes.c_double()
         with self._lock:
-            check(lib.psgd_precond_criterion(own, v_at, h_at, ctypes.byref(value)))
+            finish(self._context, lib.psgd_precond_criterion(own, v_at, h_at, ctypes.byref(value)))
         return value.value
 
     @property
@@ -133,7 +132,7 @@ class Preconditioner:
         value = ctypes.c_double()
         own = self._own()
         with self._lock:
-            check(lib.psgd_precond_condition(own, ctypes.byref(value)))
+            finish(self._context, lib.psgd_precond_condition(own, ctypes.byref(value)))
         return value.value
 
     @property
@@ -148,7 +147,7 @@ class Preconditioner:
         if n > _LARGEST_DENSE:
             raise MemoryError(f"a dense matrix of size {n} x {n} is more than anyone wants to look at; use apply")
         Q = np.empty((n, n), self.dtype)
-        check(lib.psgd_precond_factor(own, index, Q.ctypes.data))
+        finish(self._context, lib.psgd_precond_factor(own, index, Q.ctypes.data))
         return Q
 
     @property
@@ -199,6 +198,10 @@ class Preconditioner:
             raise TypeError(f"step must be a number, not {type(step).__name__}") from None
         with self._lock:
             check(lib.psgd_precond_set_step(own, number))
+
+    def check(self, seed: int = 0) -> Laws:
+        """Tries the laws of its group: see ``Group.check``."""
+        return self.group.check(seed)
 
     def state(self) -> bytes:
         """All that the fit has learnt, as bytes for ``load_state``."""

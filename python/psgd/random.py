@@ -10,7 +10,7 @@ from ._arrays import DTYPES, address, dtype_code, is_tensor, shape_tuple
 from ._lib import check, lib
 
 
-def _counter(value: Any, name: str) -> int:
+def counter(value: Any, name: str) -> int:
     try:
         number = operator.index(value)
     except TypeError:
@@ -23,7 +23,7 @@ def _counter(value: Any, name: str) -> int:
 def normal(shape: Any, dtype: Any = "float32", *, seed: int = 0, tensor: int = 0, step: int = 0) -> np.ndarray:
     """Standard normal numbers, a function of (seed, tensor, step) alone, whatever the thread count."""
     sizes, code = shape_tuple(shape), dtype_code(dtype)
-    key = _counter(seed, "seed"), _counter(tensor, "tensor"), _counter(step, "step")
+    key = counter(seed, "seed"), counter(tensor, "tensor"), counter(step, "step")
     x = np.empty(sizes, DTYPES[code])
     check(lib.psgd_normal_fill(code, *key, 0, x.size, x.ctypes.data))
     return x
@@ -34,7 +34,7 @@ def normal_(x: Any, *, seed: int = 0, tensor: int = 0, step: int = 0) -> Any:
     if not isinstance(x, np.ndarray) and not is_tensor(x):
         raise TypeError(f"x must be a NumPy array or a torch CPU tensor, not {type(x).__name__}")
     code = dtype_code(x.dtype)
-    key = _counter(seed, "seed"), _counter(tensor, "tensor"), _counter(step, "step")
+    key = counter(seed, "seed"), counter(tensor, "tensor"), counter(step, "step")
     shape = tuple(x.shape)
     at = address(x, "x", code, shape, write=True)
     count = 1

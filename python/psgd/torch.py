@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ._errors import NotFiniteError, SpecError, UnsupportedError
-from ._lib import check, error, lib
+from ._lib import error, lib
 from ._units import (
     GroupChoice,
     Unit,
@@ -29,7 +29,7 @@ from ._units import (
     standard_spec,
     unit_shape,
 )
-from .context import Context
+from .context import Context, finish
 from .precond import OPERATORS, Preconditioner
 
 __all__ = ["PSGD", "standard_spec"]
@@ -368,14 +368,14 @@ class PSGD(torch.optim.Optimizer):
             if status == _NOT_FINITE:
                 self.note = str(error(status)) if newton or count % every == 0 else "a gradient is not finite"
                 return None
-            check(status)
+            finish(self._context, status)
             if beta:
                 average = state.get("momentum_buffer")
                 if average is None:
                     average = state["momentum_buffer"] = torch.zeros_like(unit.out)
                 average.mul_(beta).add_(g.view(unit.shape), alpha=1 - beta)
                 g = average
-            check(apply(unit.handle, what, g.data_ptr(), unit.out.data_ptr()))
+            finish(self._context, apply(unit.handle, what, g.data_ptr(), unit.out.data_ptr()))
             params += unit.params
             parts += unit.parts
             moved.append(unit)
