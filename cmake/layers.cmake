@@ -11,11 +11,15 @@ set(PSGD_UNTYPED
   src/group/user_list.c
   src/la/eigen.c
   src/la/random.c
+  src/optim/optimizer.c
+  src/optim/options.c
+  src/optim/schedule.c
+  src/optim/search.c
   src/precond/options.c
   src/precond/precond.c
 )
-set(PSGD_UNTYPED_LAYERS core data train)
-set(PSGD_TYPED_LAYERS la group precond)
+set(PSGD_UNTYPED_LAYERS core problem data train)
+set(PSGD_TYPED_LAYERS la group precond optim)
 
 set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
 

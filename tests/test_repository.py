@@ -15,12 +15,13 @@ LAYERS = {
     "la": ["core"],
     "group": ["core", "la"],
     "precond": ["core", "la", "group"],
+    "problem": ["core"],
     "optim": ["core", "la", "group", "precond"],
     "graph": ["core", "la"],
     "model": ["core", "la", "graph"],
     "data": ["core", "la"],
-    "train": ["core", "la", "group", "precond", "optim", "graph", "model", "data"],
-    "cli": ["core", "la", "group", "precond", "optim", "graph", "model", "data", "train"],
+    "train": ["core", "la", "group", "precond", "problem", "optim", "graph", "model", "data"],
+    "cli": ["core", "la", "group", "precond", "problem", "optim", "graph", "model", "data", "train"],
 }
 
 

@@ -5,6 +5,7 @@
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 #include <psgd/group.h>
+#include <psgd/optim.h>
 #include <psgd/options.h>
 #include <psgd/precond.h>
 #include <psgd/random.h>

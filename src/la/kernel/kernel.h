@@ -6,12 +6,14 @@
 #ifndef PSGD_LA_KERNEL_H
 #define PSGD_LA_KERNEL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/dtype.h"
 #include "core/rng.h"
 
 #define la_kernels PSGD_TYPED(la_kernels)
+#define step_rule  PSGD_TYPED(step_rule)
 
 #ifndef PSGD_ISA
 #define PSGD_ISA portable
@@ -19,6 +21,15 @@
 #define KERNEL_JOIN_(a, b) a##_##b
 #define KERNEL_JOIN(a, b)  KERNEL_JOIN_(a, b)
 #define KERNEL(name)       KERNEL_JOIN(PSGD_TYPED(psgd__k_##name), PSGD_ISA)
+
+/* The constants of one step of an optimizer: see la/step.h. */
+typedef struct step_rule {
+    real keep, rate, l2;
+    real decay1, gain1, correct1;
+    real correct2, epsilon;
+    double decay2, gain2;
+    bool ahead;
+} step_rule;
 
 typedef struct la_kernels {
     const char *name;
@@ -40,6 +51,12 @@ typedef struct la_kernels {
     void (*rows_form)(int64_t n, const real *b, const real *const *q, const real *x, real *y, double *dot);
     void (*row_retract)(int64_t n, real c, real a, real b, real *q, real *s, real *t);
     void (*rows_retract)(int64_t n, real c, const real *a, const real *b, real *const *q, real *s, real *t);
+
+    /* Steps of optimizers: la/step.h. */
+    void (*step_plain)(int64_t n, const step_rule *r, const real *g, const real *x, real *out);
+    void (*step_momentum)(int64_t n, const step_rule *r, const real *g, real *u, const real *x, real *out);
+    void (*step_rms)(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out);
+    void (*step_adam)(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out);
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

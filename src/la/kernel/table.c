@@ -2,6 +2,7 @@
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/triangle.h"
+#include "la/kernel/step.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -23,4 +24,8 @@ const la_kernels KERNEL(table) = {
     .rows_form = KERNEL(rows_form),
     .row_retract = KERNEL(row_retract),
     .rows_retract = KERNEL(rows_retract),
+    .step_plain = KERNEL(step_plain),
+    .step_momentum = KERNEL(step_momentum),
+    .step_rms = KERNEL(step_rms),
+    .step_adam = KERNEL(step_adam),
 };

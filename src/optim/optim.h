@@ -1,0 +1,124 @@
+/* The optimizer, and what a method must provide.
+ *
+ * optimizer.c checks every argument, step.c does what all methods share (what is not finite, schedules, the fit of the
+ * preconditioners, clipping, weight decay), a method turns gradients into directions. To add one: a file with its
+ * table, a line in methods.h. */
+#ifndef PSGD_OPTIM_OPTIM_H
+#define PSGD_OPTIM_OPTIM_H
+
+#include <stdbool.h>
+
+#include "core/dtype.h"
+#include "core/options.h"
+#include "core/workspace.h"
+#include "optim/schedule.h"
+#include "precond/precond.h"
+#include <psgd/optim.h>
+
+enum { OPTIM_MAX_MODES = 32, OPTIM_NOTE = 160 };
+
+typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
+typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
+typedef enum apply_choice { APPLY_P, APPLY_P2, APPLY_INVERSE_FISHER } apply_choice;
+
+typedef struct optim_settings {
+    double lr;
+    schedule lr_schedule, step_schedule;
+    int64_t warmup, total;
+    double momentum, beta1, beta2, epsilon;
+    bool nesterov;
+    int whiten; /* enum whiten_choice */
+    int apply;  /* enum apply_choice */
+    double clip, clip_element, clip_rms;
+    int clip_by; /* enum clip_choice */
+    double l2, decay;
+    int64_t update_every, update_anneal;
+    double update_probability, update_floor;
+    int64_t seed, max_skipped;
+    int64_t memory, cg_iterations;
+    double cg_tolerance, power;
+    const char *group; /* only while creating */
+    precond_settings fit;
+} optim_settings;
+
+extern const option_row psgd__optim_options[];
+extern const int psgd__optim_option_count;
+
+/* What untyped code knows about a method. The presets are defaults where methods differ. */
+typedef struct method_kind {
+    const char *name, *summary;
+    double lr, momentum, beta2, decay; /* presets */
+    bool fits;                         /* has a preconditioner a tensor */
+    bool products;                     /* takes (v, Hv) on update steps; with fits: as the criterion says */
+    bool searches;                     /* only by iterate: makes evaluations of its own */
+    bool nesterov;                     /* always */
+} method_kind;
+
+typedef struct part {
+    psgd_tensor tensor; /* spec is NULL: it is not kept */
+    int64_t shape[OPTIM_MAX_MODES];
+    int64_t n, from; /* numbers, and where they start in a slab of all tensors */
+    void *state;     /* the method's, in the slab */
+    int64_t state_numbers;
+    psgd_precond *precond;
+} part;
+
+/* Everything that changes from step to step and is a plain number: one block in a saved state. */
+typedef struct optim_counters {
+    int64_t step, skipped, skipped_in_row, evaluations, products, fits;
+    double best_validation, plateau; /* +inf before the first; the factor that plateaus have made so far */
+    double scalar[16];               /* the method's own */
+    int64_t integer[8];
+} optim_counters;
+
+struct psgd_optimizer {
+    const psgd_context *context;
+    psgd_dtype dtype;
+    optim_settings settings;
+    const method_kind *kind;
+    const void *ops; /* method_ops of the number type */
+    int part_count;
+    part *parts;
+    int64_t total, largest;
+    int64_t scratch; /* the method's place in the workspace */
+    workspace work;
+    void *state; /* slab */
+    int64_t state_numbers;
+    void *direction; /* [total], where a step cannot be taken in one pass */
+    void *probe;     /* [largest * pairs], where v is drawn here */
+    optim_counters now;
+    char note[OPTIM_NOTE];
+
+    /* After bind. */
+    psgd_objective objective;
+    void *closure;                                          /* slab for the arrays below */
+    void **gradient, **v, **h, **spare, **pair_v, **pair_h; /* [part_count] each; pair_*: pairs of them */
+};
+
+static inline bool optim_uses_products(const psgd_optimizer *self)
+{
+    return self->kind->fits ? self->settings.fit.criterion == CRITERION_NEWTON : self->kind->products;
+}
+
+/* The fit of preconditioners, or the second moment of products, is due on the coming step. */
+bool psgd__optim_update_due(const psgd_optimizer *self);
+
+/* Counts a skipped step; PSGD_ERR_NOT_FINITE where there have been too many in a row. */
+psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD_PRINTF(2, 3);
+
+#define OPTIM_TYPED(type)                                                                                              \
+    int psgd__method_count_##type(void);                                                                               \
+    const method_kind *psgd__method_kind_##type(int index);                                                            \
+    psgd_status psgd__optim_build_##type(psgd_optimizer *self, int method);                                            \
+    psgd_status psgd__optim_step_##type(psgd_optimizer *self, void *const *theta, const void *const *gradient,         \
+                                        const void *const *v, const void *const *h);                                   \
+    psgd_status psgd__optim_iterate_##type(psgd_optimizer *self, void *const *theta, double *loss);                    \
+    void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, void *v);                                     \
+    void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \
+    psgd_status psgd__optim_observe_##type(psgd_optimizer *self, int tensor, int64_t count, const void *activations,   \
+                                           const void *output_gradients);
+
+OPTIM_TYPED(f32)
+OPTIM_TYPED(f64)
+
+#endif

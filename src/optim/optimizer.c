@@ -1,0 +1,354 @@
+/* The public face of the optimizers: everything is checked here, and the typed half trusts it. */
+#include "optim/optim.h"
+#include "core/rng.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TYPED_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__optim_##function)(__VA_ARGS__)
+
+const char *psgd_method_name(int index)
+{
+    return index >= 0 && index < psgd__method_count_f64() ? psgd__method_kind_f64(index)->name : NULL;
+}
+
+const char *psgd_method_summary(int index)
+{
+    return index >= 0 && index < psgd__method_count_f64() ? psgd__method_kind_f64(index)->summary : NULL;
+}
+
+psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help)
+{
+    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_optimizer_options_text: help is NULL");
+    text lines = {.context = context};
+    psgd__options_help(&lines, psgd__optim_options, psgd__optim_option_count);
+    psgd__options_help(&lines, psgd__precond_options, psgd__precond_option_count);
+    *help = lines.chars;
+    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+}
+
+static psgd_status find_method(const char *name, int *index)
+{
+    enum { MOST = 64 };
+    const char *names[MOST];
+    int count = psgd__method_count_f64();
+    for (*index = 0; *index < count; (*index)++) {
+        names[*index] = psgd_method_name(*index);
+        if (!strcmp(names[*index], name)) return PSGD_OK;
+    }
+    const char *near = psgd__nearest(name, names, count);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s%s%s", name, near ? "; did you mean " : "",
+                      near ? near : "", near ? "?" : "");
+}
+
+static psgd_status check_settings(const method_kind *kind, const optim_settings *set)
+{
+    if (!kind->fits) return PSGD_OK;
+    if (set->apply == APPLY_INVERSE_FISHER && !set->fit.unbiased) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option apply inverse-fisher needs the option unbiased");
+    }
+    if (set->whiten == WHITEN_MOMENTUM && set->momentum == 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option whiten momentum needs a momentum above 0");
+    }
+    if (set->nesterov && set->momentum == 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option nesterov needs a momentum above 0");
+    }
+    if (set->fit.criterion == CRITERION_FISHER && set->fit.pairs > 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option pairs is for newton here; fisher has one gradient a step");
+    }
+    return PSGD_OK;
+}
+
+static psgd_status read_settings(psgd_optimizer *self, const psgd_options *options)
+{
+    optim_settings *set = &self->settings;
+    const method_kind *kind = self->kind;
+    *set = (optim_settings){.lr = kind->lr, .momentum = kind->momentum, .beta2 = kind->beta2, .decay = kind->decay};
+    option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, set},
+                             {psgd__precond_options, psgd__precond_option_count, &set->fit}};
+    PSGD_TRY(psgd__options_read(options, tables, 2));
+    return check_settings(kind, set);
+}
+
+static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tensor *tensor)
+{
+    part *p = &self->parts[index];
+    if (tensor->modes < 1 || tensor->modes > OPTIM_MAX_MODES || !tensor->shape) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d must have 1 to %d modes and a shape", index, OPTIM_MAX_MODES);
+    }
+    p->n = 1;
+    p->from = self->total;
+    p->tensor = (psgd_tensor){.modes = tensor->modes, .shape = p->shape};
+    for (int k = 0; k < tensor->modes; k++) {
+        p->shape[k] = tensor->shape[k];
+        if (p->shape[k] < 1) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "mode %d of tensor %d has size %lld; sizes start at 1", k, index,
+                              (long long)p->shape[k]);
+        }
+        if (!psgd__mul_fits(p->n, p->shape[k], &p->n)) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d has more numbers than can be counted", index);
+        }
+    }
+    if (!psgd__add_fits(self->total, p->n, &self->total)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there are more parameters than can be counted");
+    }
+    if (p->n > self->largest) self->largest = p->n;
+    if (!self->kind->fits) return PSGD_OK;
+
+    const char *source = tensor->spec ? tensor->spec : self->settings.group;
+    psgd_status status = psgd__precond_create(self->context, source, tensor->modes, p->shape, self->dtype,
+                                              &self->settings.fit, &self->work, &p->precond);
+    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", index);
+}
+
+static psgd_status build(psgd_optimizer *self, int method, int tensor_count, const psgd_tensor *tensors,
+                         const psgd_options *options)
+{
+    PSGD_TRY(read_settings(self, options));
+    self->parts = psgd__alloc(self->context, tensor_count, sizeof self->parts[0]);
+    if (!self->parts) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d tensors", tensor_count);
+    for (; self->part_count < tensor_count; self->part_count++) {
+        part *p = &self->parts[self->part_count];
+        psgd_status status = read_tensor(self, self->part_count, &tensors[self->part_count]);
+        if (status != PSGD_OK) {
+            psgd_precond_free(p->precond);
+            return status;
+        }
+    }
+    self->settings.group = NULL;
+    return TYPED_CALL(self, build, self, method);
+}
+
+psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
+                                  const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
+                                  psgd_optimizer **optimizer)
+{
+    if (!optimizer) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_optimizer_create: optimizer is NULL");
+    *optimizer = NULL;
+    if (!method || !tensors || tensor_count < 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "an optimizer needs a method and at least one tensor");
+    }
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    int index;
+    PSGD_TRY(find_method(method, &index));
+    psgd_optimizer *self = psgd__alloc(context, 1, sizeof *self);
+    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an optimizer");
+    self->context = self->work.context = context;
+    self->dtype = dtype;
+    self->kind = psgd__method_kind_f64(index);
+    self->now.best_validation = HUGE_VAL;
+    self->now.plateau = 1;
+
+    psgd_status status = build(self, index, tensor_count, tensors, options);
+    if (status != PSGD_OK) {
+        psgd_optimizer_free(self);
+        return status;
+    }
+    *optimizer = self;
+    return PSGD_OK;
+}
+
+void psgd_optimizer_free(psgd_optimizer *self)
+{
+    if (!self) return;
+    for (int i = 0; i < self->part_count; i++) psgd_precond_free(self->parts[i].precond);
+    psgd__free(self->context, self->parts);
+    psgd__free(self->context, self->state);
+    psgd__free(self->context, self->direction);
+    psgd__free(self->context, self->probe);
+    psgd__free(self->context, self->closure);
+    psgd__work_free(&self->work);
+    psgd__free(self->context, self);
+}
+
+/* The chance of an update falls geometrically from 1 to the floor. */
+static double update_probability(const optim_settings *set, int64_t step)
+{
+    if (set->update_anneal == 0) return set->update_probability;
+    double done = fmin(1, (double)step / (double)set->update_anneal);
+    return set->update_probability * pow(set->update_floor, done);
+}
+
+bool psgd__optim_update_due(const psgd_optimizer *self)
+{
+    const optim_settings *set = &self->settings;
+    int64_t step = self->now.step;
+    if (step % set->update_every) return false;
+    double chance = update_probability(set, step / set->update_every);
+    if (chance >= 1) return true;
+    rng_stream stream = psgd__rng_stream((uint64_t)set->seed, RNG_SHUFFLE, UINT32_MAX, (uint64_t)step);
+    return psgd__rng_uniform(&stream, 0) < chance;
+}
+
+psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(self->note, sizeof self->note, format, args);
+    va_end(args);
+    self->now.step++;
+    self->now.skipped++;
+    self->now.skipped_in_row++;
+    if (self->now.skipped_in_row <= self->settings.max_skipped) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_NOT_FINITE, "%lld steps in a row were skipped (option max-skipped is %lld): %s",
+                      (long long)self->now.skipped_in_row, (long long)self->settings.max_skipped, self->note);
+}
+
+int psgd_optimizer_wants_product(const psgd_optimizer *self)
+{
+    return self && !self->kind->searches && optim_uses_products(self) && psgd__optim_update_due(self);
+}
+
+static psgd_status check_list(const psgd_optimizer *self, const void *const *list, const char *name)
+{
+    for (int i = 0; i < self->part_count; i++) {
+        if (!list || !list[i]) return psgd__fail(PSGD_ERR_ARGUMENT, "%s has no array for tensor %d", name, i);
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_draw(const psgd_optimizer *self, int tensor, void *v)
+{
+    if (!self || !v || tensor < 0 || tensor >= self->part_count) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "draw needs an optimizer, one of its tensors (not %d) and v", tensor);
+    }
+    TYPED_CALL(self, draw, self, tensor, v);
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_step(psgd_optimizer *self, void *const *theta, const void *const *gradient,
+                                const void *const *v, const void *const *h)
+{
+    if (!self) return psgd__fail(PSGD_ERR_ARGUMENT, "a step needs an optimizer");
+    if (self->kind->searches) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "%s evaluates the function where it likes: bind an objective and call psgd_optimizer_iterate",
+                          self->kind->name);
+    }
+    PSGD_TRY(check_list(self, (const void *const *)theta, "theta"));
+    PSGD_TRY(check_list(self, gradient, "gradient"));
+    if (psgd_optimizer_wants_product(self)) {
+        if (!v || !h) {
+            return psgd__fail(PSGD_ERR_ARGUMENT,
+                              "step %lld needs v and h = Hv (psgd_optimizer_wants_product tells when); without them, "
+                              "use criterion fisher, or bind an objective for finite differences",
+                              (long long)self->now.step);
+        }
+        PSGD_TRY(check_list(self, v, "v"));
+        PSGD_TRY(check_list(self, h, "h"));
+    }
+    return TYPED_CALL(self, step, self, theta, gradient, v, h);
+}
+
+psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t count, const void *activations,
+                                   const void *output_gradients)
+{
+    if (!self || tensor < 0 || tensor >= self->part_count || count < 1 || !activations || !output_gradients) {
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "observe needs an optimizer, one of its tensors, at least one row, activations and output "
+                          "gradients");
+    }
+    return TYPED_CALL(self, observe, self, tensor, count, activations, output_gradients);
+}
+
+/* One block: the pointer lists, then the arrays. */
+psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *objective)
+{
+    enum { LISTS = 6 };
+    if (!self || !objective || !objective->gradient) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "bind needs an optimizer and an objective with a gradient");
+    }
+    int64_t size = (int64_t)psgd_dtype_size(self->dtype), pairs = self->settings.fit.pairs;
+    int64_t copies[LISTS] = {1, pairs, pairs, 1, 0, 0}, lists = LISTS * self->part_count * (int64_t)sizeof(void *);
+    int64_t all = 2 + 2 * pairs, numbers, bytes, count = (lists + 63) / 64 * 64;
+    if (!psgd__mul_fits(self->total, all, &numbers) || !psgd__mul_fits(numbers, size, &bytes) ||
+        !psgd__add_fits(bytes, count, &bytes)) {
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "the arrays of an objective are larger than can be counted");
+    }
+    char *block = psgd__alloc(self->context, bytes, 1);
+    if (!block) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the arrays of an objective");
+
+    psgd__free(self->context, self->closure);
+    self->closure = block;
+    self->objective = *objective;
+    void ***list[LISTS] = {&self->gradient, &self->v, &self->h, &self->spare, &self->pair_v, &self->pair_h};
+    char *array = block + count;
+    for (int k = 0; k < LISTS; k++) {
+        *list[k] = (void **)(void *)block + k * self->part_count;
+        for (int i = 0; i < self->part_count && copies[k]; i++) {
+            (*list[k])[i] = array;
+            array += copies[k] * self->parts[i].n * size;
+        }
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_iterate(psgd_optimizer *self, void *const *theta, double *loss)
+{
+    if (!self || !self->closure) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "iterate needs an optimizer with an objective: see psgd_optimizer_bind");
+    }
+    PSGD_TRY(check_list(self, (const void *const *)theta, "theta"));
+    double ignored;
+    return TYPED_CALL(self, iterate, self, theta, loss ? loss : &ignored);
+}
+
+psgd_status psgd_optimizer_position(const psgd_optimizer *self, const void *const *theta, void *const *position)
+{
+    if (!self) return psgd__fail(PSGD_ERR_ARGUMENT, "position needs an optimizer");
+    PSGD_TRY(check_list(self, theta, "theta"));
+    PSGD_TRY(check_list(self, (const void *const *)position, "position"));
+    TYPED_CALL(self, position, self, theta, position);
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_validate(psgd_optimizer *self, double loss)
+{
+    if (!self || isnan(loss)) return psgd__fail(PSGD_ERR_ARGUMENT, "validate needs an optimizer and a loss");
+    if (loss > self->now.best_validation) self->now.plateau *= self->settings.lr_schedule.factor;
+    self->now.best_validation = fmin(self->now.best_validation, loss);
+    return PSGD_OK;
+}
+
+double psgd_optimizer_rate(const psgd_optimizer *self)
+{
+    if (!self) return 0;
+    const optim_settings *set = &self->settings;
+    int64_t step = self->now.step;
+    return set->lr * psgd__warmup_factor(set->warmup, step) *
+           psgd__schedule_factor(&set->lr_schedule, step, set->total, self->now.plateau);
+}
+
+int64_t psgd_optimizer_steps(const psgd_optimizer *self)
+{
+    return self ? self->now.step : 0;
+}
+
+int64_t psgd_optimizer_skipped(const psgd_optimizer *self)
+{
+    return self ? self->now.skipped : 0;
+}
+
+int64_t psgd_optimizer_evaluations(const psgd_optimizer *self)
+{
+    return self ? self->now.evaluations : 0;
+}
+
+int64_t psgd_optimizer_products(const psgd_optimizer *self)
+{
+    return self ? self->now.products : 0;
+}
+
+const char *psgd_optimizer_note(const psgd_optimizer *self)
+{
+    return self ? self->note : "";
+}
+
+const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *self, int tensor)
+{
+    return self && tensor >= 0 && tensor < self->part_count ? self->parts[tensor].precond : NULL;
+}

@@ -1,0 +1,81 @@
+/* The options of an optimizer, one row each; those of its preconditioners (precond/options.c) come after them. Rows
+ * without a default have one for each method. */
+#include "optim/optim.h"
+
+#include <math.h>
+#include <stddef.h>
+
+static const char *const schedules[] = {"constant", "step", "cosine", "plateau", NULL};
+static const char *const whitened[] = {"gradient", "momentum", NULL};
+static const char *const applied[] = {"p", "p2", "inverse-fisher", NULL};
+static const char *const clips[] = {"absolute", "sqrt", NULL};
+
+#define FIELD(name) offsetof(optim_settings, name)
+
+const option_row psgd__optim_options[] = {
+    {"lr", OPTION_NUMBER, FIELD(lr), NULL, .least = 0, .most = HUGE_VAL, .help = "mu, the step size [by method]"},
+    {"lr-schedule", OPTION_CHOICE, FIELD(lr_schedule.kind), "constant", .choices = schedules,
+     .help = "plateau: times lr-factor whenever validation is worse than the best so far"},
+    {"lr-every", OPTION_COUNT, FIELD(lr_schedule.every), "1000", .least = 1, .most = 1e15,
+     .help = "schedule step: times lr-factor every so many steps"},
+    {"lr-factor", OPTION_NUMBER, FIELD(lr_schedule.factor), "0.25", .least = 0, .most = 1, .above = true,
+     .help = "schedules step and plateau: what lr is multiplied by"},
+    {"lr-floor", OPTION_NUMBER, FIELD(lr_schedule.floor), "0", .least = 0, .most = 1,
+     .help = "schedule cosine: ends at this times lr"},
+    {"step-schedule", OPTION_CHOICE, FIELD(step_schedule.kind), "constant", .choices = schedules,
+     .help = "the same for step, the step size of the fit"},
+    {"step-every", OPTION_COUNT, FIELD(step_schedule.every), "1000", .least = 1, .most = 1e15,
+     .help = "as lr-every, for step"},
+    {"step-factor", OPTION_NUMBER, FIELD(step_schedule.factor), "0.25", .least = 0, .most = 1, .above = true,
+     .help = "as lr-factor, for step"},
+    {"step-floor", OPTION_NUMBER, FIELD(step_schedule.floor), "0", .least = 0, .most = 1,
+     .help = "as lr-floor, for step"},
+    {"warmup", OPTION_COUNT, FIELD(warmup), "0", .least = 0, .most = 1e15,
+     .help = "steps over which lr rises to its value"},
+    {"total", OPTION_COUNT, FIELD(total), "1000", .least = 1, .most = 1e15, .help = "schedule cosine: steps in all"},
+    {"momentum", OPTION_NUMBER, FIELD(momentum), NULL, .least = 0, .most = 1, .below = true,
+     .help = "psgd: factor of the moving average of gradients; momentum, nesterov: of u [by method]"},
+    {"nesterov", OPTION_FLAG, FIELD(nesterov), "no", .help = "psgd: look ahead along the momentum"},
+    {"whiten", OPTION_CHOICE, FIELD(whiten), "gradient", .choices = whitened,
+     .help = "fisher: fit P to gradients or to the momentum"},
+    {"apply", OPTION_CHOICE, FIELD(apply), "p", .choices = applied,
+     .help = "psgd: step along P g, P^2 g, or P^2 g / batch with the option unbiased"},
+    {"clip", OPTION_NUMBER, FIELD(clip), "0", .least = 0, .most = HUGE_VAL,
+     .help = "Omega: the largest norm of the direction over all tensors; 0: any"},
+    {"clip-by", OPTION_CHOICE, FIELD(clip_by), "absolute", .choices = clips,
+     .help = "sqrt: clip is per square root of the number of parameters"},
+    {"clip-element", OPTION_NUMBER, FIELD(clip_element), "0", .least = 0, .most = HUGE_VAL,
+     .help = "the largest entry of the direction; 0: any"},
+    {"clip-rms", OPTION_NUMBER, FIELD(clip_rms), "0", .least = 0, .most = HUGE_VAL,
+     .help = "the largest root mean square of the direction of a tensor; 0: any"},
+    {"l2", OPTION_NUMBER, FIELD(l2), "0", .least = 0, .most = HUGE_VAL, .help = "adds l2 theta to the gradient"},
+    {"decay", OPTION_NUMBER, FIELD(decay), NULL, .least = 0, .most = HUGE_VAL,
+     .help = "decoupled: theta shrinks by mu decay in a step [by method]"},
+    {"update-every", OPTION_COUNT, FIELD(update_every), "1", .least = 1, .most = 1e15,
+     .help = "fit the preconditioner every so many steps"},
+    {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .least = 0, .most = 1,
+     .help = "and then with this probability"},
+    {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .least = 0, .most = 1e15,
+     .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
+    {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .least = 0, .most = 1, .above = true,
+     .help = "where the probability ends"},
+    {"beta1", OPTION_NUMBER, FIELD(beta1), "0.9", .least = 0, .most = 1, .below = true,
+     .help = "adam: factor of the moving average of gradients"},
+    {"beta2", OPTION_NUMBER, FIELD(beta2), NULL, .least = 0, .most = 1, .below = true,
+     .help = "adam, rmsprop, esgd, kfac: factor of the moving average of squares [by method]"},
+    {"epsilon", OPTION_NUMBER, FIELD(epsilon), "1e-8", .least = 0, .most = HUGE_VAL,
+     .help = "adam and its like, esgd: added to the root of the squares"},
+    {"power", OPTION_NUMBER, FIELD(power), "1", .least = 0, .most = 1, .above = true,
+     .help = "kfac: the power of the inverse Fisher matrix; 0.5 is what psgd fits"},
+    {"memory", OPTION_COUNT, FIELD(memory), "6", .least = 1, .most = 1000, .help = "lbfgs: pairs that are kept"},
+    {"cg-iterations", OPTION_COUNT, FIELD(cg_iterations), "50", .least = 1, .most = 1e9,
+     .help = "newton-cg: the most products of one step"},
+    {"cg-tolerance", OPTION_NUMBER, FIELD(cg_tolerance), "0.1", .least = 0, .most = 1, .above = true,
+     .help = "newton-cg: the residual at which a step is good enough, relative to the gradient"},
+    {"group", OPTION_TEXT, FIELD(group), "diag", .help = "psgd: group of tensors that do not name one"},
+    {"seed", OPTION_COUNT, FIELD(seed), "0", .least = 0, .most = 9e15, .help = "of v and of random updates"},
+    {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .least = 0, .most = 1e15,
+     .help = "steps in a row that may be skipped because something is not finite"},
+};
+
+const int psgd__optim_option_count = (int)(sizeof psgd__optim_options / sizeof psgd__optim_options[0]);

@@ -1,0 +1,91 @@
+/* PSGD: d = P m, P = Q'Q fitted to the Newton or the Fisher type criterion, m the gradient or its moving average
+ * (paper, sections 4.2 to 4.4). The fit comes first, so the new Q makes the step. */
+#include "la/la.h"
+#include "la/normal.h"
+#include "optim/methods.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t psgd_numbers(const psgd_optimizer *self, const part *p)
+{
+    return self->settings.momentum > 0 ? p->n : 0;
+}
+
+/* out <- the gradient or its moving average, divided by 1 - beta^t so that it starts without bias. */
+static void average(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    step_rule r = a->rule;
+    if (set->momentum == 0) {
+        la_step_plain(a->part->n, &r, a->g, a->x, a->out);
+        return;
+    }
+    double correct = 1 / (1 - pow(set->momentum, (double)a->step));
+    r.decay1 = (real)set->momentum;
+    r.gain1 = (real)(1 - set->momentum);
+    r.ahead = set->nesterov;
+    r.rate = (real)-correct;
+    la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
+}
+
+static psgd_status fit_newton(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    const real *h = a->h;
+    int64_t n = a->part->n * set->fit.pairs;
+    if (set->l2 > 0) { /* the Hessian of what is minimised is H + l2 I */
+        memcpy(a->self->probe, h, (size_t)n * sizeof(real));
+        la_axpy(n, (real)set->l2, a->v, a->self->probe);
+        h = a->self->probe;
+    }
+    return PSGD_TYPED(psgd__precond_update)(a->part->precond, set->fit.pairs, a->v, h);
+}
+
+static psgd_status fit_fisher(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    const real *h = set->whiten == WHITEN_MOMENTUM || set->l2 > 0 ? a->out : a->g;
+    real *v = set->fit.integrate ? NULL : a->self->probe;
+    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), v);
+    return PSGD_TYPED(psgd__precond_update)(a->part->precond, 1, v, h);
+}
+
+/* A pair that Q cannot take leaves Q as it was; the step goes on with it. */
+static void fit(const method_args *a)
+{
+    psgd_precond *precond = a->part->precond;
+    psgd_optimizer *self = a->self;
+    double factor = psgd__schedule_factor(&self->settings.step_schedule, a->step - 1, self->settings.total,
+                                          self->now.plateau);
+    precond->settings.step = self->settings.fit.step * factor;
+    bool fisher = self->settings.fit.criterion == CRITERION_FISHER;
+    psgd_status status = fisher ? fit_fisher(a) : fit_newton(a);
+    if (status == PSGD_OK) self->now.fits++;
+}
+
+static void psgd_advance(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
+    if (raw) { /* the gradient with l2 in it, for the fit alone */
+        la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
+        fit(a);
+    }
+    average(a);
+    if (a->update && !raw) fit(a);
+
+    psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
+    PSGD_TYPED(psgd__precond_apply)(a->part->precond, what, a->out, a->out);
+    if (set->apply == APPLY_INVERSE_FISHER) la_scale(a->part->n, (real)(1 / (double)set->fit.batch), a->out);
+}
+
+const method_ops METHOD_OPS(psgd) = {
+    .kind = {.name = "psgd",
+             .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
+             .lr = 0.01,
+             .fits = true},
+    .advance = psgd_advance,
+    .numbers = psgd_numbers,
+    .whole = true,
+};
