@@ -15,6 +15,7 @@ set(PSGD_UNTYPED
   src/optim/options.c
   src/optim/schedule.c
   src/optim/search.c
+  src/optim/state.c
   src/precond/options.c
   src/precond/precond.c
 )

@@ -1,0 +1,220 @@
+/* All of an optimizer's state as one block of bytes, and that block as a file:
+ *
+ *   header | shapes | the methods' slab | for each preconditioner: bytes, then its own state | checksum
+ *
+ * Numbers are as they lie in memory, so what is restored is the same to the bit. A file is read whole and checked
+ * before anything changes; should a part still not fit, what was there before is put back. */
+#include "optim/optim.h"
+#include "core/file.h"
+#include "core/memory.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char magic[8] = "psgdopt1";
+
+typedef struct state_header {
+    char magic[8], method[24];
+    int64_t bytes; /* of the file */
+    int64_t dtype, parts, total, state_numbers, seed;
+    optim_counters now;
+} state_header;
+
+typedef struct shape_record {
+    int64_t modes, shape[OPTIM_MAX_MODES], precond_bytes;
+} shape_record;
+
+/* FNV-1a over words of 8 bytes; the last one is filled with zeros. */
+static uint64_t checksum(const char *bytes, int64_t count)
+{
+    uint64_t sum = 14695981039346656037u;
+    for (int64_t i = 0; i < count; i += 8) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, (size_t)(count - i < 8 ? count - i : 8));
+        sum = (sum ^ word) * 1099511628211u;
+        sum ^= sum >> 29;
+    }
+    return sum;
+}
+
+static int64_t slab_bytes(const psgd_optimizer *self)
+{
+    return self->state_numbers * (int64_t)psgd_dtype_size(self->dtype);
+}
+
+static int64_t image_bytes(const psgd_optimizer *self)
+{
+    int64_t bytes = (int64_t)(sizeof(state_header) + sizeof(uint64_t)) + slab_bytes(self);
+    for (int i = 0; i < self->part_count; i++) {
+        bytes += (int64_t)sizeof(shape_record) + psgd_precond_state_bytes(self->parts[i].precond);
+    }
+    return bytes;
+}
+
+static state_header make_header(const psgd_optimizer *self)
+{
+    state_header head;
+    memset(&head, 0, sizeof head); /* padding too: it is part of the checksum */
+    memcpy(head.magic, magic, sizeof magic);
+    snprintf(head.method, sizeof head.method, "%s", self->kind->name);
+    head.bytes = image_bytes(self);
+    head.dtype = self->dtype;
+    head.parts = self->part_count;
+    head.total = self->total;
+    head.state_numbers = self->state_numbers;
+    head.seed = self->settings.seed;
+    head.now = self->now;
+    return head;
+}
+
+static shape_record make_shape(const part *p)
+{
+    shape_record record = {.modes = p->tensor.modes, .precond_bytes = psgd_precond_state_bytes(p->precond)};
+    memcpy(record.shape, p->shape, sizeof record.shape);
+    return record;
+}
+
+static psgd_status make_image(const psgd_optimizer *self, char **image, int64_t *bytes)
+{
+    state_header head = make_header(self);
+    *bytes = head.bytes;
+    char *at = *image = psgd__alloc(self->context, head.bytes, 1);
+    if (!at) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)head.bytes);
+    memcpy(at, &head, sizeof head);
+    at += sizeof head;
+    for (int i = 0; i < self->part_count; i++, at += sizeof(shape_record)) {
+        shape_record record = make_shape(&self->parts[i]);
+        memcpy(at, &record, sizeof record);
+    }
+    memcpy(at, self->state, (size_t)slab_bytes(self));
+    at += slab_bytes(self);
+    for (int i = 0; i < self->part_count; i++) {
+        const psgd_precond *precond = self->parts[i].precond;
+        if (!precond) continue;
+        PSGD_TRY(psgd_precond_state_save(precond, at));
+        at += psgd_precond_state_bytes(precond);
+    }
+    uint64_t sum = checksum(*image, at - *image);
+    memcpy(at, &sum, sizeof sum);
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
+{
+    if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "save needs an optimizer and a path");
+    char *image;
+    int64_t bytes;
+    file_writer file;
+    psgd_status status = make_image(self, &image, &bytes);
+    if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
+    if (status == PSGD_OK) {
+        status = psgd__file_write(&file, image, bytes);
+        if (status == PSGD_OK) {
+            status = psgd__file_publish(&file);
+        } else {
+            psgd__file_abandon(&file);
+        }
+    }
+    psgd__free(self->context, image);
+    return status;
+}
+
+/* The whole file, with its head and checksum looked at. */
+static psgd_status read_image(const psgd_optimizer *self, const char *path, char **image, int64_t *bytes)
+{
+    FILE *stream = fopen(path, "rb");
+    if (!stream) return psgd__fail(PSGD_ERR_IO, "cannot open %s", path);
+    state_header head;
+    psgd_status status = PSGD_OK;
+    if (fread(&head, sizeof head, 1, stream) != 1 || memcmp(head.magic, magic, sizeof magic) != 0) {
+        status = psgd__fail(PSGD_ERR_FORMAT, "%s is not the state of an optimizer", path);
+    } else if (fseeko(stream, 0, SEEK_END) || ftello(stream) != head.bytes) {
+        status = psgd__fail(PSGD_ERR_FORMAT, "%s should have %lld bytes and has %lld: it is truncated or damaged", path,
+                            (long long)head.bytes, (long long)ftello(stream));
+    } else {
+        *bytes = head.bytes;
+        *image = psgd__alloc(self->context, head.bytes, 1);
+        rewind(stream);
+        if (!*image) {
+            status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the %lld bytes of %s", (long long)head.bytes, path);
+        } else if (fread(*image, (size_t)head.bytes, 1, stream) != 1) {
+            status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
+        }
+    }
+    fclose(stream);
+    if (status != PSGD_OK) return status;
+
+    uint64_t sum;
+    int64_t body = *bytes - (int64_t)sizeof sum;
+    memcpy(&sum, *image + body, sizeof sum);
+    return checksum(*image, body) == sum ? PSGD_OK
+                                         : psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
+}
+
+static psgd_status check_image(const psgd_optimizer *self, const char *image)
+{
+    state_header head, own = make_header(self);
+    memcpy(&head, image, sizeof head);
+    head.method[sizeof head.method - 1] = 0;
+    if (strcmp(head.method, own.method)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is of %s, not of %s", head.method, own.method);
+    }
+    if (head.dtype != own.dtype || head.parts != own.parts || head.total != own.total) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "the state is of %lld tensors with %lld numbers of type %s, not of %lld "
+                          "with %lld of type %s",
+                          (long long)head.parts, (long long)head.total, psgd_dtype_name((psgd_dtype)head.dtype),
+                          (long long)own.parts, (long long)own.total, psgd_dtype_name(self->dtype));
+    }
+    for (int i = 0; i < self->part_count; i++) {
+        shape_record record = make_shape(&self->parts[i]);
+        if (memcmp(image + sizeof head + (size_t)i * sizeof record, &record, sizeof record) != 0) {
+            return psgd__fail(PSGD_ERR_FORMAT, "the state has another shape or group for tensor %d", i);
+        }
+    }
+    if (head.state_numbers != own.state_numbers || head.bytes != own.bytes) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state was saved with other options of %s", own.method);
+    }
+    return PSGD_OK;
+}
+
+static psgd_status put_image(psgd_optimizer *self, const char *image)
+{
+    state_header head;
+    memcpy(&head, image, sizeof head);
+    const char *slab = image + sizeof head + (size_t)self->part_count * sizeof(shape_record);
+    const char *at = slab + slab_bytes(self);
+    for (int i = 0; i < self->part_count; i++) {
+        psgd_precond *precond = self->parts[i].precond;
+        if (!precond) continue;
+        int64_t count = psgd_precond_state_bytes(precond);
+        psgd_status status = psgd_precond_state_load(precond, count, at);
+        if (status != PSGD_OK) return psgd__fail_in(status, "tensor %d", i);
+        at += count;
+    }
+    memcpy(self->state, slab, (size_t)slab_bytes(self));
+    self->now = head.now;
+    self->settings.seed = head.seed;
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)
+{
+    if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "load needs an optimizer and a path");
+    char *image = NULL, *before = NULL;
+    int64_t bytes;
+    psgd_status status = read_image(self, path, &image, &bytes);
+    if (status == PSGD_OK) status = check_image(self, image);
+    if (status == PSGD_OK) status = make_image(self, &before, &bytes);
+    if (status == PSGD_OK) {
+        status = put_image(self, image);
+        if (status != PSGD_OK) {
+            status = psgd__fail_in(status, "%s", path);
+            (void)put_image(self, before); /* it has just been made from this object */
+        }
+    }
+    psgd__free(self->context, image);
+    psgd__free(self->context, before);
+    return status;
+}
