@@ -2,8 +2,13 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS psgd EXPORT psgdTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS psgd_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${CMAKE_BINARY_DIR}/psgd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(DIRECTORY include/psgd DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
+# Relative to where the file ends up, so that cmake --install --prefix and DESTDIR may choose the place.
+set(pc_folder /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+file(RELATIVE_PATH PSGD_PREFIX_FROM_PC ${pc_folder} /prefix)
+string(REGEX REPLACE "/$" "" PSGD_PREFIX_FROM_PC "${PSGD_PREFIX_FROM_PC}")
 configure_file(cmake/psgd.pc.in psgd.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/psgd.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 

@@ -16,7 +16,8 @@ except ImportError:
     print("python3-numpy is not installed")
     sys.exit(77)
 
-PSGD = os.path.join(os.path.abspath(sys.argv[2]), "psgd")
+BUILD = os.path.abspath(sys.argv[2])
+PSGD = os.path.join(BUILD, "psgd")
 
 
 # Groups as orthogonal projections of n x n matrices onto their Lie algebra.
@@ -297,6 +298,15 @@ class Fit(Case):
         self.assertTrue(np.array_equal(np.load("out/Q1.npy"), 2 * np.eye(3)))
         self.assertEqual(np.load("out/PG.npy").shape, (0, 3))
 
+    def test_a_group_of_the_users_own(self):
+        loaded = os.path.join(BUILD, "examples", "toeplitz.so")
+        v, h, g = self.pairs((6, 2))
+        self.fit("kron(toeplitz,diag)", (6, 2), "--v", "V.npy", "--load", loaded)
+        Q = np.load("out/Q1.npy")
+        self.assertGreater(np.abs(Q - np.eye(6)).max(), 0.01)
+        for k in range(-5, 6):
+            self.assertLess(np.ptp(np.diagonal(Q, k)), 1e-6, "not a Toeplitz matrix")
+
     def test_several_pairs_an_update(self):
         v, h, g = self.pairs((4,), count=7)
         self.fit("diag", (4,), "--v", "V.npy", "--pairs", 3, "--dtype", "f64", "--norm", "none", "--report", "r.jsonl")
@@ -456,7 +466,8 @@ class BadInput(Case):
         self.refuse(2, "", spec="kron(diag,diag,diag)")
         self.refuse(2, "", spec="sum(diag:2,diag:3)")
         self.refuse(2, "takes flags only, not 'stray'", "stray")
-        self.refuse(2, "--seed draws v", "--seed", "1")
+        self.refuse(2, "--seed needs a whole number", "--seed", "x")
+        self.refuse(1, "--load: ", "--load", "./nowhere.so")
         for missing in ("group", "shape", "h", "out"):
             words = ["fit"]
             for flag, value in (("group", "diag"), ("shape", "2x3"), ("h", "H.npy"), ("out", "out")):

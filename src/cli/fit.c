@@ -1,5 +1,6 @@
 /* psgd fit: fits a preconditioner to pairs (v, h) from .npy files. */
 #include "cli/cli.h"
+#include "cli/load.h"
 #include "cli/verbs.h"
 #include "precond/precond.h"
 #include "train/fit.h"
@@ -13,10 +14,10 @@ static void show_progress(void *data, int64_t done, int64_t total)
     psgd__progress_show(data, done, total);
 }
 
-static int fit_and_tell(const cli_args *args, fit_job *job)
+static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_job *job)
 {
     progress bar;
-    text summary = {0};
+    text summary = {.context = context};
     psgd_options *options = NULL;
     psgd_status status = cli_options(&verb_fit, args, &options);
     if (status == PSGD_OK) {
@@ -24,7 +25,7 @@ static int fit_and_tell(const cli_args *args, fit_job *job)
         job->options = options;
         job->progress = show_progress;
         job->progress_data = &bar;
-        status = psgd__fit_run(NULL, job, &summary);
+        status = psgd__fit_run(context, job, &summary);
         psgd__progress_end(&bar);
     }
     if (status == PSGD_OK && summary.chars) fputs(summary.chars, stdout);
@@ -52,9 +53,14 @@ static int run(const cli_args *args)
     if (!cli_shape(cli_value(args, "shape"), &job.modes, shape)) return EXIT_WRONG_USE;
     if (dtype && !cli_dtype(dtype, &job.dtype)) return EXIT_WRONG_USE;
     if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
-    if (seed_word && job.v) return cli_wrong_use("--seed draws v, but --v gives it; leave out one of the two");
     job.seed = (uint64_t)seed;
-    return fit_and_tell(args, &job);
+
+    psgd_context *context;
+    int status = cli_context(args, &context);
+    if (status != EXIT_SUCCESS) return status;
+    status = fit_and_tell(args, context, &job);
+    psgd_context_free(context);
+    return status;
 }
 
 static const cli_flag flags[] = {
@@ -65,8 +71,9 @@ static const cli_flag flags[] = {
     {"apply", "FILE", ".npy of shape (M, D1, D2, ..): P times each of these goes to PG.npy"},
     {"out", "DIR", "folder for PG.npy and Q1.npy, Q2.npy, ..; created"},
     {"report", "FILE", "JSON lines: criterion and condition of Q after each update"},
-    {"seed", "N", "draw v from this seed [0]"},
+    {"seed", "N", "draw v from this seed where --v is not given [0]"},
     {"dtype", "f32|f64", "number type of the fit and of what is written [f32]"},
+    {"load", "FILE", "a shared object with groups of your own; may be given several times"},
     {0},
 };
 

@@ -1,5 +1,6 @@
 /* psgd: preconditioned SGD on matrix Lie groups, from the command line. */
 #include "cli/args.h"
+#include "cli/man.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
@@ -34,6 +35,10 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--version")) {
         printf("psgd %s\n", psgd_version());
+        return EXIT_SUCCESS;
+    }
+    if (!strcmp(argv[1], "--man")) {
+        cli_print_man(verbs, VERB_COUNT);
         return EXIT_SUCCESS;
     }
     const char *names[VERB_COUNT];

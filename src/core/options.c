@@ -205,24 +205,25 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
     return PSGD_OK;
 }
 
-void psgd__options_help(text *to, const option_row *rows, int count)
+void psgd__option_value(text *to, const option_row *row)
 {
     static const char *const kinds[] = {"X", "N", "yes|no", "", "TEXT"};
+    if (row->kind != OPTION_CHOICE) psgd__text_add(to, "%s", kinds[row->kind]);
+    for (int k = 0; row->kind == OPTION_CHOICE && row->choices[k]; k++) {
+        psgd__text_add(to, "%s%s", k ? "|" : "", row->choices[k]);
+    }
+}
+
+void psgd__options_help(text *to, const option_row *rows, int count)
+{
+    enum { LEFT = 34 };
     for (int i = 0; i < count; i++) {
         text left = {.context = to->context};
         psgd__text_add(&left, "--%s ", rows[i].name);
-        if (rows[i].kind == OPTION_CHOICE) {
-            for (int k = 0; rows[i].choices[k]; k++) psgd__text_add(&left, "%s%s", k ? "|" : "", rows[i].choices[k]);
-        } else {
-            psgd__text_add(&left, "%s", kinds[rows[i].kind]);
-        }
-        if (left.failed) {
-            psgd__text_free(to);
-            to->failed = true;
-            return;
-        }
-        psgd__text_add(to, "  %-34s %s%s%s%s\n", left.chars, rows[i].help, rows[i].standard ? " [" : "",
-                       rows[i].standard ? rows[i].standard : "", rows[i].standard ? "]" : "");
+        psgd__option_value(&left, &rows[i]);
+        psgd__text_add(to, "  %-*s ", LEFT, left.failed ? rows[i].name : left.chars);
+        if (left.length > LEFT) psgd__text_add(to, "\n  %-*s ", LEFT, "");
+        psgd__text_add(to, rows[i].standard ? "%s [%s]\n" : "%s\n", rows[i].help, rows[i].standard);
         psgd__text_free(&left);
     }
 }

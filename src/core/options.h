@@ -34,6 +34,9 @@ typedef struct option_table {
  * name that no table has and on a value that does not fit its row. */
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count);
 
+/* Adds what stands for an option's value: "X", "max|none". */
+void psgd__option_value(text *to, const option_row *row);
+
 /* Adds "  --name VALUE   help [default]" for each row. */
 void psgd__options_help(text *to, const option_row *rows, int count);
 

@@ -1,0 +1,88 @@
+#include "cli/man.h"
+
+#include <stdio.h>
+
+/* Text as roff wants it: no backslash, dash or leading dot of its own. */
+static void put(const char *words)
+{
+    bool line_start = true;
+    for (; *words; words++) {
+        if (line_start && (*words == '.' || *words == '\'')) fputs("\\&", stdout);
+        if (*words == '\\') {
+            fputs("\\e", stdout);
+        } else if (*words == '-') {
+            fputs("\\-", stdout);
+        } else {
+            putchar(*words);
+        }
+        line_start = *words == '\n';
+    }
+}
+
+static void put_flag(const char *name, const char *value, const char *help, const char *standard)
+{
+    fputs(".TP\n\\fB\\-\\-", stdout);
+    put(name);
+    fputs("\\fR", stdout);
+    if (value) {
+        fputs(" \\fI", stdout);
+        put(value);
+        fputs("\\fR", stdout);
+    }
+    putchar('\n');
+    put(help);
+    if (standard) {
+        fputs(" [", stdout);
+        put(standard);
+        putchar(']');
+    }
+    putchar('\n');
+}
+
+static void put_verb(const cli_verb *verb)
+{
+    fputs(".SS ", stdout);
+    put(verb->name);
+    fputs("\n.nf\n", stdout);
+    put(verb->usage);
+    fputs("\n.fi\n.PP\n", stdout);
+    put(verb->summary);
+    fputs(".\n", stdout);
+    for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
+        put_flag(flag->name, flag->value, flag->help, NULL);
+    }
+    int options = verb->options ? *verb->option_count : 0;
+    for (int i = 0; i < options; i++) {
+        text value = {0};
+        psgd__option_value(&value, &verb->options[i]);
+        put_flag(verb->options[i].name, value.chars ? value.chars : "", verb->options[i].help,
+                 verb->options[i].standard);
+        psgd__text_free(&value);
+    }
+    if (verb->more) {
+        fputs(".PP\n.nf\n", stdout);
+        put(verb->more);
+        fputs(".fi\n", stdout);
+    }
+}
+
+void cli_print_man(const cli_verb *const *verbs, int count)
+{
+    printf(".TH PSGD 1 \"\" \"psgd %s\" \"User Commands\"\n", psgd_version());
+    fputs(".SH NAME\npsgd \\- preconditioned SGD on matrix Lie groups\n.SH SYNOPSIS\n.B psgd\n.I VERB\n"
+          "[\\fIarguments\\fR]\n.br\n.B psgd\n.I VERB\n.B \\-\\-help\n.br\n.B psgd \\-\\-version\n.SH VERBS\n",
+          stdout);
+    for (int i = 0; i < count; i++) put_verb(verbs[i]);
+    fputs(".SH GROUPS\n", stdout);
+    for (int i = 0; psgd_group_name(NULL, i); i++) {
+        fputs(".TP\n\\fB", stdout);
+        put(psgd_group_name(NULL, i));
+        fputs("\\fR\n", stdout);
+        put(psgd_group_summary(NULL, i));
+        fputs("; numbers: ", stdout);
+        put(psgd_group_formula(NULL, i));
+        putchar('\n');
+    }
+    fputs(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for wrong use. Errors are one sentence on standard error.\n",
+          stdout);
+}
