@@ -46,17 +46,16 @@ static psgd_status tril_create(const group_args *args, group **created)
     return create(args, !args->transposed, created);
 }
 
+static real *diagonal(const tri *t, int64_t i)
+{
+    return t->packed ? psgd__tri_row(t, i) : t->q + i * t->base.n + i;
+}
+
 static void tri_reset(group *self, double scale)
 {
     tri *t = (tri *)self;
     la_scale(t->numbers, 0, t->q);
-    for (int64_t i = 0; i < self->n; i++) {
-        if (t->packed) {
-            *psgd__tri_row(t, i) = (real)scale;
-        } else {
-            t->q[i * self->n + i] = (real)scale;
-        }
-    }
+    for (int64_t i = 0; i < self->n; i++) *diagonal(t, i) = (real)scale;
 }
 
 static void tri_mul(const group *self, view X)
@@ -234,11 +233,15 @@ static void tri_retract(group *self, real c, real *R)
     int64_t n = self->n;
     if (t->packed) {
         psgd__tri_packed_retract(t, c, R);
-        return;
+    } else {
+        la_scale(n * n, -c, R);
+        for (int64_t i = 0; i < n; i++) R[i * n + i] += 1;
+        la_tri_product(n, t->lower, R, t->q);
     }
-    la_scale(n * n, -c, R);
-    for (int64_t i = 0; i < n; i++) R[i * n + i] += 1;
-    la_tri_product(n, t->lower, R, t->q);
+    for (int64_t i = 0; i < n; i++) {
+        real *q = diagonal(t, i);
+        if (!(*q > LA_LEAST)) *q = LA_LEAST;
+    }
 }
 
 static void tri_rescale(group *self, real c)

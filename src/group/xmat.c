@@ -135,7 +135,7 @@ static void xmat_r_sums(const group *self, const real *R, double *rows, double *
 
 static double determinant(real a, real b, real c, real d)
 {
-    return (double)a * (double)d - (double)b * (double)c;
+    return la_determinant((double)a, (double)b, (double)c, (double)d);
 }
 
 static bool xmat_inside(const group *self, real c, const real *R)
@@ -203,9 +203,9 @@ static void gram_pair(const xmat *m, int64_t i, bool inverse, double *square, do
         *square = inverse ? 1 / (a * a) : a * a;
         *product = 0;
     } else if (inverse) {
-        double det = a * g - b * c;
-        *square = (g * g + c * c) / (det * det);
-        *product = -(g * b + c * a) / (det * det);
+        double det = la_determinant(a, b, c, g);
+        *square = (g / det) * (g / det) + (c / det) * (c / det);
+        *product = -((g / det) * (b / det) + (c / det) * (a / det));
     } else {
         *square = a * a + b * b;
         *product = a * c + b * g;

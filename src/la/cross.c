@@ -2,6 +2,8 @@
 #include "la/la.h"
 #include "la/dispatch.h"
 
+#include <math.h>
+
 /* x, y <- a x + b y, c x + g y over len numbers. */
 static void rotate(int64_t len, real a, real b, real c, real g, real *restrict x, real *restrict y)
 {
@@ -35,11 +37,18 @@ void la_cross_mul(view X, const real *d, const real *e, bool transpose)
     if (X.n % 2) scale_middle(X, d[X.n / 2]);
 }
 
+/* The rounding of bc is put back, so that what is left of a difference of like products is right. */
+double la_determinant(double a, double b, double c, double d)
+{
+    double bc = b * c;
+    return fma(a, d, -bc) + fma(-b, c, bc);
+}
+
 void la_cross_solve(view X, const real *d, const real *e, bool transpose)
 {
     for (int64_t i = 0; i < X.n / 2; i++) {
         int64_t j = X.n - 1 - i;
-        double det = (double)d[i] * (double)d[j] - (double)e[i] * (double)e[j];
+        double det = la_determinant((double)d[i], (double)e[i], (double)e[j], (double)d[j]);
         real a = (real)((double)d[j] / det), g = (real)((double)d[i] / det);
         real b = (real)(-(double)(transpose ? e[j] : e[i]) / det), c = (real)(-(double)(transpose ? e[i] : e[j]) / det);
         rotate_pair(X, i, a, b, c, g);

@@ -301,5 +301,8 @@ bool la_below_one(int64_t n, real c, const real *r)
 void la_retract_diagonal(int64_t n, real c, const real *r, real *q)
 {
 #pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i++) q[i] -= c * r[i] * q[i];
+    for (int64_t i = 0; i < n; i++) {
+        real next = q[i] - c * r[i] * q[i];
+        q[i] = next > LA_LEAST ? next : LA_LEAST;
+    }
 }

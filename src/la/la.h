@@ -28,6 +28,7 @@
 #define la_below_one        PSGD_TYPED(psgd__la_below_one)
 #define la_retract_diagonal PSGD_TYPED(psgd__la_retract_diagonal)
 #define la_cross_mul        PSGD_TYPED(psgd__la_cross_mul)
+#define la_determinant      PSGD_TYPED(psgd__la_determinant)
 #define la_cross_solve      PSGD_TYPED(psgd__la_cross_solve)
 #define la_mirror_products  PSGD_TYPED(psgd__la_mirror_products)
 
@@ -53,11 +54,19 @@ void la_add_row(view X, real scale, const real *c, view x); /* row i <- row i + 
 void la_dot_row(view X, const real *c, real scale, view x); /* x <- x + scale sum_i c_i row i */
 
 bool la_below_one(int64_t n, real c, const real *r);                 /* c r_i < 1 for all i */
-void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i */
+void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i, at least LA_LEAST */
+
+/* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. */
+#ifdef PSGD_REAL_F64
+#define LA_LEAST 0x1p-400
+#else
+#define LA_LEAST 0x1p-60f
+#endif
 
 /* X <- (diag(d) + antidiag(e)) X or its transpose, X <- the inverse of that times X; r_i <- <A_i, A_j> + sign <B_i,
  * B_j> with j = n - 1 - i. */
 void la_cross_mul(view X, const real *d, const real *e, bool transpose);
+double la_determinant(double a, double b, double c, double d); /* ad - bc, without cancellation */
 void la_cross_solve(view X, const real *d, const real *e, bool transpose);
 void la_mirror_products(view A, view B, int sign, bool accumulate, real *r);
 

@@ -83,10 +83,12 @@ psgd_status form_pairs(psgd_precond *self, int64_t count, const real *v, const r
         f->pair.v.x = (real *)v;
         real v_most = la_copy_max(n, v, B);
         if (!isfinite((double)v_most)) return refuse("v", n, v);
+        f->v_most = (double)v_most;
         f->v_exponent = exponent_of(v_most, INPUT_LIMIT);
         scale_down(n, f->v_exponent, B);
     }
     if (!isfinite((double)h_most)) return refuse("h", n, h);
+    f->h_most = (double)h_most;
     f->h_exponent = exponent_of(h_most, INPUT_LIMIT);
     scale_down(n, f->h_exponent, A);
     return PSGD_OK;

@@ -14,6 +14,7 @@
 typedef struct formed {
     group_pair pair;
     int h_exponent, v_exponent; /* the copies are h 2^-h_exponent and v 2^-v_exponent */
+    double h_most, v_most;      /* largest entries of what was copied, before that */
     double h_norm, v_norm;      /* after form_norms */
     double weight;              /* after form_images: true AA' = weight AA' */
 } formed;

@@ -13,12 +13,12 @@
 
 enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron */
 
-/* Numbers below this may not be squared without a look at what is lost. */
+/* Numbers below SMALL may not be squared without a look at what is lost. VANISHING: see vanishing. */
 #ifdef PSGD_REAL_F64
-static const double SMALL = 0x1p-400;
+static const double SMALL = 0x1p-400, VANISHING = 0x1p-24;
 enum { MOST_MAGNIFIED = 800 };
 #else
-static const double SMALL = 0x1p-40;
+static const double SMALL = 0x1p-40, VANISHING = 0x1p-10;
 enum { MOST_MAGNIFIED = 100 };
 #endif
 
@@ -26,7 +26,9 @@ typedef struct update {
     psgd_precond *self;
     normaliser measure;
     double weight;
-    bool settle; /* a unit has come near a limit of the number type */
+    double count; /* pairs */
+    double most;  /* an upper bound of the energy of h and v */
+    bool settle;  /* a unit has come near a limit of the number type */
 } update;
 
 /* R of one unit into the workspace. */
@@ -37,11 +39,30 @@ static void project(const group *unit, const group_pair *pair, real *R)
     if (pair->gram_inverse != 0) psgd__group_gram(unit, true, pair->gram_inverse, R);
 }
 
+/* A and B both next to nothing beside h and v: Q takes the one away, its inverse the other. That is where pairs which
+ * never change and are zero on one side lead, and a step further Q is singular. As A'B = h'v, it takes h and v that are
+ * orthogonal to rounding. Where a part of Q is fixed, A and B keep what it leaves, and only R vanishes; so it does at
+ * an exact fit, where there is nothing to gain either. The first line is free and keeps ordinary updates from reading h
+ * and v again. */
+static bool vanishing(const update *u, const unit_measure *m)
+{
+    const group_pair *p = m->pair;
+    double scale = m->weight * u->count, limit = VANISHING * VANISHING, R = m->largest * scale;
+    if (!p->B.x || R > limit * u->most) return false;
+    double v = sqrt(la_view_energy(p->v)), h = sqrt(la_view_energy(p->h)) + u->self->settings.damping * v;
+    if (scale * la_view_energy(p->A) <= limit * h * h && scale * la_view_energy(p->B) <= limit * v * v) return true;
+    return (h == 0 || R <= limit * h * h) && (v == 0 || R <= limit * v * v);
+}
+
 static void step_unit(update *u, group *unit, const unit_measure *m)
 {
     psgd_precond *self = u->self;
     double c = u->measure(m);
     if (m->largest == 0) return;
+    if (vanishing(u, m)) {
+        self->skipped++;
+        return;
+    }
     bool sane = isfinite(c) && c * m->largest * (double)unit->mix < 1e9;
     if (!sane || !unit->ops->inside(unit, (real)c, m->R)) {
         self->skipped++;
@@ -115,7 +136,11 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
     form_keep_average(self, h);
 
     group *root = self->root;
-    update u = {.self = self, .measure = normaliser_at(self->settings.norm), .weight = f.weight / (double)count};
+    update u = {.self = self,
+                .measure = normaliser_at(self->settings.norm),
+                .weight = f.weight / (double)count,
+                .count = (double)count};
+    u.most = u.count * (double)self->n * (f.h_most * f.h_most + f.v_most * f.v_most);
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
 
     self->updates++;
