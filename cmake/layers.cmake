@@ -4,6 +4,11 @@
 # la/kernel once more for each instruction set.
 
 set(PSGD_UNTYPED
+  src/graph/build.c
+  src/graph/builtin.c
+  src/graph/graph.c
+  src/graph/plan.c
+  src/graph/run.c
   src/group/describe.c
   src/group/fit.c
   src/group/registry.c
@@ -19,8 +24,8 @@ set(PSGD_UNTYPED
   src/precond/options.c
   src/precond/precond.c
 )
-set(PSGD_UNTYPED_LAYERS core problem data train)
-set(PSGD_TYPED_LAYERS la group precond optim)
+set(PSGD_UNTYPED_LAYERS core problem model data train)
+set(PSGD_TYPED_LAYERS la group precond optim graph)
 
 set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
 

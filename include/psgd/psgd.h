@@ -4,6 +4,7 @@
 
 #include <psgd/context.h>
 #include <psgd/dtype.h>
+#include <psgd/graph.h>
 #include <psgd/group.h>
 #include <psgd/optim.h>
 #include <psgd/options.h>

@@ -15,6 +15,10 @@
 #define la_kernels PSGD_TYPED(la_kernels)
 #define step_rule  PSGD_TYPED(step_rule)
 
+#define la_mix   PSGD_TYPED(la_mix)
+#define la_cross PSGD_TYPED(la_cross)
+#define la_lstm  PSGD_TYPED(la_lstm)
+
 #ifndef PSGD_ISA
 #define PSGD_ISA portable
 #endif
@@ -30,6 +34,35 @@ typedef struct step_rule {
     double decay2, gain2;
     bool ahead;
 } step_rule;
+
+/* Y_i <- [Y_i +] bias_i + sum_k A[i a_pitch + a_offset_k] B[b_offset_k ..], i < rows, k < depth, on rows of samples. */
+typedef struct la_mix {
+    int64_t rows, depth, a_pitch, y_pitch, bias_pitch;
+    const int64_t *a_offset, *b_offset;
+    const real *bias; /* NULL: none */
+    bool add;
+} la_mix;
+
+/* R_ij <- R_ij + sum over places (p, q) and samples of A[i a_pitch + p a_outer + q a_inner ..] times
+ * B[b_offset_j + p b_outer + q b_inner ..]. */
+typedef struct la_cross {
+    int64_t rows, columns, outer, inner;
+    int64_t a_pitch, a_outer, a_inner, b_outer, b_inner, r_pitch;
+    const int64_t *b_offset;
+} la_cross;
+
+/* Elementwise functions whose derivatives follow from their value. */
+typedef enum la_function { LA_RELU, LA_TANH, LA_SIGMOID } la_function;
+
+/* One hidden unit of an LSTM at one time, on rows of samples. a[4] are the gates i, f, g, o; s = tanh c. t.. are
+ * tangents, d.. gradients, td.. tangents of gradients. c0, tc0 are those of the time before. */
+typedef struct la_lstm {
+    real *a[4], *c, *s, *h, *ta[4], *tc, *ts, *th;
+    const real *c0, *tc0;
+    real *da[4], *dct, *tda[4]; /* dct: the gradient of c, complete */
+    const real *dh, *tdh;
+    real *dc, *tdc; /* in: of c, from the time after; out: of c0 */
+} la_lstm;
 
 typedef struct la_kernels {
     const char *name;
@@ -57,6 +90,21 @@ typedef struct la_kernels {
     void (*step_momentum)(int64_t n, const step_rule *r, const real *g, real *u, const real *x, real *out);
     void (*step_rms)(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out);
     void (*step_adam)(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out);
+
+    /* Networks: see the structs above. f' and f'' of an elementwise function y = f(x) are written in terms of y. */
+    void (*mix)(const la_mix *mix, int64_t n, const real *A, const real *B, real *Y);
+    void (*cross)(const la_cross *cross, int64_t n, const real *A, const real *B, real *R);
+    void (*apply)(la_function f, real leak, int64_t n, const real *x, real *y); /* y <- f(x) */
+    /* z <- [z +] f' d */
+    void (*slope)(la_function f, real leak, int64_t n, const real *y, const real *d, bool add, real *z);
+    /* z <- [z +] f' td + (d/dy f') ty d */
+    void (*curve)(la_function f, real leak, int64_t n, const real *y, const real *ty, const real *d, const real *td,
+                  bool add, real *z);
+    void (*exp_minus)(int64_t n, const real *x, const real *m, real *y); /* y <- exp(x - m), elementwise */
+    void (*lstm_forward)(int64_t n, const la_lstm *cell);                /* pre-activations in a; c, s, h */
+    void (*lstm_tangent)(int64_t n, const la_lstm *cell);                /* the same for ta; tc, ts, th */
+    void (*lstm_backward)(int64_t n, const la_lstm *cell);               /* da, dct, dc */
+    void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell);       /* tda, tdc */
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

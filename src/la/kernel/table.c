@@ -1,8 +1,10 @@
 /* One table per number type and instruction set. */
+#include "la/kernel/activate.h"
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/triangle.h"
 #include "la/kernel/step.h"
+#include "la/kernel/mix.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -28,4 +30,14 @@ const la_kernels KERNEL(table) = {
     .step_momentum = KERNEL(step_momentum),
     .step_rms = KERNEL(step_rms),
     .step_adam = KERNEL(step_adam),
+    .mix = KERNEL(mix),
+    .cross = KERNEL(cross),
+    .apply = KERNEL(apply),
+    .slope = KERNEL(slope),
+    .curve = KERNEL(curve),
+    .exp_minus = KERNEL(exp_minus),
+    .lstm_forward = KERNEL(lstm_forward),
+    .lstm_tangent = KERNEL(lstm_tangent),
+    .lstm_backward = KERNEL(lstm_backward),
+    .lstm_tangent_backward = KERNEL(lstm_tangent_backward),
 };

@@ -1,0 +1,53 @@
+/* The graph: a list of nodes in the order in which they were added, which is an order in which they can run. */
+#ifndef PSGD_GRAPH_GRAPH_H
+#define PSGD_GRAPH_GRAPH_H
+
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include <psgd/graph.h>
+
+typedef struct graph_node {
+    const psgd_op *op; /* NULL: an input or a parameter */
+    psgd_op_call call; /* output is the node's own tensor, for leaves too */
+    int input[PSGD_MAX_INPUTS];
+    int parameter;                  /* its number, or -1 */
+    bool used;                      /* the loss depends on it */
+    int last_use;                   /* the last node that reads it and takes part in the loss */
+    int64_t gradient_place, region; /* bytes from the start of the gradient regions; bytes of each array */
+} graph_node;
+
+typedef struct graph_parameter {
+    char *name;
+    int64_t shape[2], offset;
+    psgd_node node;
+    bool used;
+} graph_parameter;
+
+struct psgd_graph {
+    const psgd_context *context;
+    psgd_dtype dtype;
+    graph_node *nodes;
+    int count, room;
+    graph_parameter *parameters;
+    int parameter_count, parameter_room;
+    int64_t slab; /* numbers */
+    psgd_node loss;
+    bool finished;
+    psgd_status failure; /* of the first call that failed, with its sentence */
+    char sentence[512];
+    char *arena, *state;
+    int64_t arena_bytes, state_numbers;
+    uint64_t seed, step;
+};
+
+/* Keeps the first failure for psgd_graph_finish; returns -1. */
+psgd_node psgd__graph_refuse(psgd_graph *graph, psgd_status status);
+
+/* Places every array and points the nodes at them. */
+psgd_status psgd__graph_plan(psgd_graph *graph);
+
+/* "[3, 4]" into a buffer. Returns it. */
+const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160]);
+
+#endif

@@ -1,0 +1,138 @@
+/* One matrix product a time step, and the sums over time for dW. */
+#include "graph/recurrent.h"
+#include "la/dispatch.h"
+#include "la/net.h"
+#include "la/parallel.h"
+
+#include <string.h>
+
+enum { STRETCH = 64, ROW_BLOCK = 12 };
+
+psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
+{
+    PSGD_TRY(op_inputs(call, 2));
+    const psgd_operand *x = &call->input[0], *W = &call->input[1];
+    if (x->modes != 3) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [times, features, n]");
+    int64_t hidden = W->modes == 2 ? W->shape[0] / rows_each : 0;
+    if (W->modes != 2 || hidden < 1 || W->shape[0] % rows_each || W->shape[1] != x->shape[1] + hidden + 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld features need a matrix [%s, %lld + hidden + 1]",
+                          (long long)x->shape[1], rows_each == 4 ? "4 hidden" : "hidden", (long long)x->shape[1]);
+    }
+    if (W->shape[0] > RECURRENT_WIDEST || W->shape[1] > RECURRENT_WIDEST) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "the matrix has more than %d rows or columns", RECURRENT_WIDEST);
+    }
+    tensor_like(&call->output, x);
+    call->output.shape[1] = hidden;
+    call->flops = 2 * (double)W->size * (double)x->shape[0] * (double)x->shape[2];
+    return PSGD_OK;
+}
+
+int64_t recurrent_stretches(const psgd_op_call *call)
+{
+    return (call->output.shape[2] + STRETCH - 1) / STRETCH;
+}
+
+void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
+{
+    const int64_t *x = call->input[0].shape, *y = call->output.shape;
+    self->times = x[0];
+    self->in = x[1];
+    self->n = x[2];
+    self->hidden = y[1];
+    self->rows = call->input[1].shape[0];
+    self->pitch = call->input[1].shape[1];
+    self->from = stretch * STRETCH;
+    self->count = self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
+    int64_t most = self->rows > self->pitch ? self->rows : self->pitch;
+    for (int64_t i = 0; i < most; i++) {
+        self->plain[i] = i;
+        self->pitches[i] = i * self->n;
+        self->columns[i] = i * self->pitch;
+    }
+}
+
+void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
+{
+    const la_kernels *k = la_kernel();
+    la_mix mix = {.rows = self->rows,
+                  .depth = x ? self->in : 0,
+                  .a_pitch = self->pitch,
+                  .y_pitch = self->n,
+                  .a_offset = self->plain,
+                  .b_offset = self->pitches,
+                  .bias = bias ? W + self->in + self->hidden : NULL,
+                  .bias_pitch = self->pitch,
+                  .add = add};
+    if (x || bias || !h) k->mix(&mix, self->count, W, x, A);
+    if (!h) return;
+    mix.add = add || x || bias;
+    mix.bias = NULL;
+    mix.depth = self->hidden;
+    k->mix(&mix, self->count, W + self->in, h, A);
+}
+
+void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z)
+{
+    la_mix mix = {.rows = for_x ? self->in : self->hidden,
+                  .depth = self->rows,
+                  .a_pitch = 1,
+                  .y_pitch = self->n,
+                  .a_offset = self->columns,
+                  .b_offset = self->pitches,
+                  .add = add};
+    la_kernel()->mix(&mix, self->count, for_x ? W : W + self->in, A, z);
+}
+
+typedef struct sums {
+    const psgd_op_call *call;
+    int64_t rows;
+    const real *A, *x, *h, *first;
+    bool bias, add;
+    real *dW;
+} sums;
+
+/* Rows of dW are apart from each other, so blocks of them go to threads. */
+static void sum_block(void *data, int64_t block)
+{
+    const sums *s = data;
+    const la_kernels *k = la_kernel();
+    const int64_t *shape = s->call->input[0].shape;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    int64_t from = block * ROW_BLOCK, rows = s->rows - from < ROW_BLOCK ? s->rows - from : ROW_BLOCK;
+    int64_t offset[RECURRENT_WIDEST], widest = in > hidden ? in : hidden;
+    real *dW = s->dW + from * pitch;
+    for (int64_t i = 0; i < widest; i++) offset[i] = i * n;
+    for (int64_t i = 0; !s->add && i < rows; i++) memset(dW + i * pitch, 0, (size_t)pitch * sizeof *dW);
+
+    la_cross cross = {.rows = rows,
+                      .columns = in,
+                      .outer = times,
+                      .inner = 1,
+                      .a_pitch = n,
+                      .a_outer = s->rows * n,
+                      .b_outer = in * n,
+                      .r_pitch = pitch,
+                      .b_offset = offset};
+    if (s->x) k->cross(&cross, n, s->A + from * n, s->x, dW);
+    cross.columns = hidden;
+    cross.b_outer = hidden * n;
+    cross.outer = times - 1;
+    if (times > 1) k->cross(&cross, n, s->A + (s->rows + from) * n, s->h, dW + in);
+    cross.outer = 1;
+    if (s->first) k->cross(&cross, n, s->A + from * n, s->first, dW + in);
+    for (int64_t i = 0; s->bias && i < rows; i++) {
+        double sum = 0;
+        for (int64_t t = 0; t < times; t++) {
+            const real *a = s->A + (t * s->rows + from + i) * n;
+            for (int64_t j = 0; j < n; j++) sum += (double)a[j];
+        }
+        dW[i * pitch + in + hidden] += (real)sum;
+    }
+}
+
+void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,
+                       const real *first, bool bias, bool add, real *dW)
+{
+    sums s = {call, rows, A, x, h, first, bias, add, dW};
+    la_parallel((rows + ROW_BLOCK - 1) / ROW_BLOCK, call->flops, sum_block, &s);
+}

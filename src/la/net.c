@@ -1,0 +1,109 @@
+/* Elementwise work and products on rows of samples, split over threads by fixed sizes. */
+#include "la/net.h"
+#include "la/blas.h"
+#include "la/dispatch.h"
+
+enum { CHUNK = 1 << 13, PARALLEL = 1 << 15 };
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void la_apply(la_function f, real leak, int64_t n, const real *x, real *y)
+{
+    const la_kernels *k = la_kernel();
+#pragma omp parallel for if (n > PARALLEL)
+    for (int64_t i = 0; i < n; i += CHUNK) k->apply(f, leak, smaller(CHUNK, n - i), x + i, y + i);
+}
+
+void la_slope(la_function f, real leak, int64_t n, const real *y, const real *d, bool add, real *z)
+{
+    const la_kernels *k = la_kernel();
+#pragma omp parallel for if (n > PARALLEL)
+    for (int64_t i = 0; i < n; i += CHUNK) k->slope(f, leak, smaller(CHUNK, n - i), y + i, d + i, add, z + i);
+}
+
+void la_curve(la_function f, real leak, int64_t n, const real *y, const real *ty, const real *d, const real *td,
+              bool add, real *z)
+{
+    const la_kernels *k = la_kernel();
+#pragma omp parallel for if (n > PARALLEL)
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        k->curve(f, leak, smaller(CHUNK, n - i), y + i, ty + i, d + i, td + i, add, z + i);
+    }
+}
+
+void la_accumulate(int64_t n, real c, const real *x, bool add, real *y)
+{
+#pragma omp parallel for simd if (parallel : n > PARALLEL)
+    for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + c * x[i] : c * x[i];
+}
+
+void la_multiply(int64_t n, const real *a, const real *b, bool add, real *y)
+{
+#pragma omp parallel for simd if (parallel : n > PARALLEL)
+    for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + a[i] * b[i] : a[i] * b[i];
+}
+
+/* Large products go to BLAS whole, which shares them out itself; small ones are cut into blocks of rows, a thread each.
+ * The cut depends on the sizes only. */
+enum { LARGE = 1 << 26, BLOCKS = 4, SMALL = 1 << 19 };
+
+static bool cut(int64_t rows, int64_t columns, int64_t n)
+{
+    double work = 2.0 * (double)rows * (double)columns * (double)n;
+    return work < LARGE && work > SMALL && rows >= 8 * BLOCKS;
+}
+
+void la_product(int64_t rows, int64_t columns, int64_t n, const real *W, int64_t pitch, bool transpose, const real *X,
+                bool add, real *Y)
+{
+    int64_t out = transpose ? columns : rows, in = transpose ? rows : columns;
+    real beta = add ? 1 : 0;
+    if (!cut(out, in, n)) {
+        la_gemm(transpose, false, out, n, in, 1, W, pitch, X, n, beta, Y, n);
+        return;
+    }
+    int64_t each = (out + BLOCKS - 1) / BLOCKS;
+#pragma omp parallel for schedule(static)
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        int64_t from = smaller(out, b * each), count = smaller(each, out - from);
+        const real *block = transpose ? W + from : W + from * pitch;
+        if (count > 0) la_gemm(transpose, false, count, n, in, 1, block, pitch, X, n, beta, Y + from * n, n);
+    }
+}
+
+void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const real *B, bool add, real *R, int64_t pitch)
+{
+    real beta = add ? 1 : 0;
+    if (!cut(rows, columns, n)) {
+        la_gemm(false, true, rows, columns, n, 1, A, n, B, n, beta, R, pitch);
+        return;
+    }
+    int64_t each = (rows + BLOCKS - 1) / BLOCKS;
+#pragma omp parallel for schedule(static)
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        int64_t from = smaller(rows, b * each), count = smaller(each, rows - from);
+        if (count > 0) la_gemm(false, true, count, columns, n, 1, A + from * n, n, B, n, beta, R + from * pitch, pitch);
+    }
+}
+
+void la_row_sums(int64_t rows, int64_t n, const real *A, bool add, real *r, int64_t pitch)
+{
+#pragma omp parallel for if (rows * n > PARALLEL)
+    for (int64_t i = 0; i < rows; i++) {
+        double sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < n; j++) sum += (double)A[i * n + j];
+        r[i * pitch] = add ? r[i * pitch] + (real)sum : (real)sum;
+    }
+}
+
+void la_spread_bias(int64_t rows, int64_t n, const real *b, int64_t pitch, bool add, real *Y)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        real own = b[i * pitch];
+        for (int64_t j = 0; j < n; j++) Y[i * n + j] = add ? Y[i * n + j] + own : own;
+    }
+}

@@ -1,0 +1,8 @@
+#include "la/parallel.h"
+
+void la_parallel(int64_t count, double work, void (*task)(void *data, int64_t i), void *data)
+{
+    const double least = 1e5; /* about 10 microseconds of one thread: below that, waking another costs more */
+#pragma omp parallel for schedule(static) if (count > 1 && work > least)
+    for (int64_t i = 0; i < count; i++) task(data, i);
+}

@@ -1,0 +1,24 @@
+/* What the models share. */
+#ifndef PSGD_MODEL_LAYERS_H
+#define PSGD_MODEL_LAYERS_H
+
+#include "model/model.h"
+
+/* All numbers of a sample. */
+static inline int64_t model_features(const model_shape *shape)
+{
+    int64_t size = 1;
+    for (int i = 0; i < shape->modes; i++) size *= shape->sample[i];
+    return size;
+}
+
+/* The input node of samples as they are. */
+static inline psgd_node model_input(psgd_graph *g, const model_shape *shape)
+{
+    int64_t full[PSGD_MAX_MODES];
+    for (int i = 0; i < shape->modes; i++) full[i] = shape->sample[i];
+    full[shape->modes] = shape->n;
+    return psgd_graph_input(g, shape->modes + 1, full);
+}
+
+#endif

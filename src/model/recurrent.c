@@ -1,0 +1,48 @@
+/* A simple RNN or an LSTM over sequences [times, features], and a decision from its last output. With one class the
+ * label is a target in {0, 1} of the logistic loss, else a class. */
+#include "model/layers.h"
+
+static model_nodes build_recurrent(psgd_graph *g, const model_shape *shape, const model_settings *settings,
+                                   int64_t gates, psgd_node (*layer)(psgd_graph *graph, psgd_node x, psgd_node W))
+{
+    int64_t times = shape->sample[0], in = shape->sample[1], hidden = settings->hidden;
+    bool binary = shape->classes == 2;
+    model_nodes m = {.x = model_input(g, shape), .y = psgd_graph_input(g, 1, &shape->n)};
+    psgd_node a = layer(g, m.x, psgd_graph_parameter(g, "W1", gates * hidden, in + hidden + 1));
+    a = psgd_graph_slice(g, a, 0, times - 1, 1);
+    m.output = psgd_graph_affine(g, a, psgd_graph_parameter(g, "W2", binary ? 1 : shape->classes, hidden + 1));
+    if (binary) {
+        m.loss = psgd_graph_logistic(g, m.output, psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n}));
+    } else if (shape->classes == 1) {
+        m.loss = psgd_graph_squared(g, m.output, psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n}));
+    } else {
+        m.loss = psgd_graph_softmax(g, m.output, m.y);
+    }
+    return m;
+}
+
+static model_nodes rnn_build(psgd_graph *g, const model_shape *shape, const model_settings *settings)
+{
+    return build_recurrent(g, shape, settings, 1, psgd_graph_rnn);
+}
+
+static model_nodes lstm_build(psgd_graph *g, const model_shape *shape, const model_settings *settings)
+{
+    return build_recurrent(g, shape, settings, 4, psgd_graph_lstm);
+}
+
+const model psgd__model_rnn = {
+    .name = "rnn",
+    .summary = "A simple RNN of --hidden units, decided at the last time",
+    .sample = "sequences [times, features]",
+    .sample_modes = 2,
+    .build = rnn_build,
+};
+
+const model psgd__model_lstm = {
+    .name = "lstm",
+    .summary = "An LSTM of --hidden units, decided at the last time",
+    .sample = "sequences [times, features]",
+    .sample_modes = 2,
+    .build = lstm_build,
+};

@@ -1,0 +1,328 @@
+/* The graph as its user sees it: a hand-computed case, what a wrong shape is told, an op of one's own, state that is
+ * carried over, masks, and memory. */
+#include "support.h"
+
+#include "core/status.h"
+
+static void assert_number(double a, double b, double tolerance)
+{
+    if (!(fabs(a - b) <= tolerance)) print_error("%.17g is not %.17g\n", a, b);
+    assert_true(fabs(a - b) <= tolerance);
+}
+
+/* loss = (1/2) ((w x + b) - t)^2 with x = 3, t = 1, w = 2, b = -1: r = 4; gradient r (x, 1); H = (x, 1)(x, 1)'. */
+static void one_sample_by_hand(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    double loss, gradient[2], hv[2];
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){1, 1}), t = psgd_graph_input(g, 2, (int64_t[]){1, 1});
+    psgd_node W = psgd_graph_parameter(g, "W", 1, 2);
+    assert_ok(psgd_graph_finish(g, psgd_graph_squared(g, psgd_graph_affine(g, x, W), t)));
+    *(double *)psgd_graph_values(g, x) = 3;
+    *(double *)psgd_graph_values(g, t) = 1;
+    assert_ok(psgd_graph_hessian(g, (double[]){2, -1}, (double[]){1, 10}, gradient, hv, &loss));
+    assert_number(loss, 8, 1e-15);
+    assert_number(gradient[0], 12, 1e-14);
+    assert_number(gradient[1], 4, 1e-14);
+    assert_number(hv[0], 3 * 13, 1e-14);
+    assert_number(hv[1], 13, 1e-14);
+    psgd_graph_free(g);
+}
+
+typedef struct wrong {
+    const char *words;
+    psgd_node (*build)(psgd_graph *g, psgd_node x, psgd_node picture);
+} wrong;
+
+static psgd_node wrong_affine(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)picture;
+    return psgd_graph_affine(g, x, psgd_graph_parameter(g, "W", 3, 5));
+}
+
+static psgd_node wrong_convolution(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)x;
+    return psgd_graph_convolution(g, picture, psgd_graph_parameter(g, "W", 3, 19), 5, 2, 1, 0);
+}
+
+static psgd_node wrong_window(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)x;
+    return psgd_graph_convolution(g, picture, psgd_graph_parameter(g, "W", 3, 201), 10, 10, 1, 0);
+}
+
+static psgd_node wrong_add(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    return psgd_graph_tanh(g, psgd_graph_add(g, x, picture));
+}
+
+static psgd_node wrong_pool(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)x;
+    return psgd_graph_max_pool(g, picture, 7, 1);
+}
+
+static psgd_node wrong_dropout(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)picture;
+    return psgd_graph_dropout(g, x, 1);
+}
+
+static psgd_node wrong_lstm(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)picture;
+    psgd_node sequence = psgd_graph_reshape(g, x, 3, (int64_t[]){2, 2, 6});
+    return psgd_graph_lstm(g, sequence, psgd_graph_parameter(g, "W", 8, 6));
+}
+
+static psgd_node wrong_reshape(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)picture;
+    return psgd_graph_reshape(g, x, 2, (int64_t[]){5, -1});
+}
+
+static psgd_node wrong_input(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)picture;
+    return psgd_graph_add(g, x, psgd_graph_input(g, 2, (int64_t[]){4, 0}));
+}
+
+static psgd_node wrong_name(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)x;
+    (void)picture;
+    psgd_graph_parameter(g, "W", 1, 1);
+    return psgd_graph_parameter(g, "W", 1, 1);
+}
+
+static void a_shape_that_does_not_fit_is_named(void **state)
+{
+    (void)state;
+    static const wrong cases[] = {
+        {"affine (node 3) of [2, 6, 2], [3, 5]: 12 features need a matrix of 13 columns", wrong_affine},
+        {"convolution (node 3) of [2, 5, 6, 3], [3, 19]: a window 5 x 2 of 2 channels needs a matrix of 21",
+         wrong_convolution},
+        {"the window 10 x 10 is larger than the padded picture 5 x 6", wrong_window},
+        {"add (node 2) of [2, 6, 2], [2, 5, 6, 3]: both must have the same shape", wrong_add},
+        {"max_pool (node 2) of [2, 5, 6, 3]: a window of 7", wrong_pool},
+        {"the probability must be at least 0 and below 1, not 1", wrong_dropout},
+        {"lstm (node 4) of [2, 2, 6], [8, 6]: 2 features need a matrix [4 hidden, 2 + hidden + 1]", wrong_lstm},
+        {"24 numbers do not make the new shape", wrong_reshape},
+        {"input (node 2): the shape [4, 0] has a size below 1", wrong_input},
+        {"there is a parameter W already", wrong_name},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        psgd_graph *g;
+        assert_ok(psgd_graph_create(NULL, PSGD_F32, &g));
+        psgd_node x = psgd_graph_input(g, 3, (int64_t[]){2, 6, 2}), p = psgd_graph_input(g, 4, (int64_t[]){2, 5, 6, 3});
+        psgd_node last = cases[i].build(g, x, p);
+        assert_fails(psgd_graph_finish(g, last), PSGD_ERR_ARGUMENT, cases[i].words);
+        psgd_graph_free(g);
+    }
+}
+
+static void a_loss_is_one_number(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    assert_ok(psgd_graph_create(NULL, PSGD_F32, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){2, 3});
+    psgd_node y = psgd_graph_affine(g, x, psgd_graph_parameter(g, "W", 2, 3));
+    assert_fails(psgd_graph_finish(g, y), PSGD_ERR_ARGUMENT,
+                 "the loss is one number that an op makes; node 2 is [2, 3]");
+    psgd_graph_free(g);
+}
+
+static void a_label_out_of_range_is_named(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    double loss, theta[6] = {0}, gradient[6];
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){1, 2}), y = psgd_graph_input(g, 1, (int64_t[]){2});
+    psgd_node W = psgd_graph_parameter(g, "W", 3, 2);
+    assert_ok(psgd_graph_finish(g, psgd_graph_softmax(g, psgd_graph_affine(g, x, W), y)));
+    double *label = psgd_graph_values(g, y);
+    label[1] = 3;
+    assert_fails(psgd_graph_gradient(g, theta, gradient, &loss), PSGD_ERR_ARGUMENT,
+                 "label 3 of sample 1 is not a whole number from 0 to 2");
+    label[1] = 0.5;
+    assert_fails(psgd_graph_gradient(g, theta, gradient, &loss), PSGD_ERR_ARGUMENT, "label 0.5 of sample 1");
+    label[1] = 2;
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    assert_number(loss, log(3), 1e-14);
+    psgd_graph_free(g);
+}
+
+/* An op of the user's own: y = x^3. */
+static psgd_status cube_check(psgd_op_call *call)
+{
+    call->output.modes = call->input[0].modes;
+    memcpy(call->output.shape, call->input[0].shape, sizeof call->output.shape);
+    return PSGD_OK;
+}
+
+static psgd_status cube_forward(psgd_op_call *call)
+{
+    const double *x = call->input[0].value;
+    for (int64_t i = 0; i < call->output.size; i++) ((double *)call->output.value)[i] = x[i] * x[i] * x[i];
+    return PSGD_OK;
+}
+
+static void cube_tangent(psgd_op_call *call)
+{
+    const double *x = call->input[0].value, *t = call->input[0].tangent;
+    for (int64_t i = 0; i < call->output.size; i++) ((double *)call->output.tangent)[i] = 3 * x[i] * x[i] * t[i];
+}
+
+static void cube_backward(psgd_op_call *call)
+{
+    const double *x = call->input[0].value, *dy = call->output.gradient;
+    double *dx = call->input[0].gradient;
+    for (int64_t i = 0; i < call->output.size; i++) dx[i] = (call->add[0] ? dx[i] : 0) + 3 * x[i] * x[i] * dy[i];
+}
+
+static void cube_tangent_backward(psgd_op_call *call)
+{
+    const double *x = call->input[0].value, *t = call->input[0].tangent;
+    const double *dy = call->output.gradient, *tdy = call->output.tangent_gradient;
+    double *tdx = call->input[0].tangent_gradient;
+    for (int64_t i = 0; i < call->output.size; i++) {
+        tdx[i] = (call->add[0] ? tdx[i] : 0) + 3 * x[i] * x[i] * tdy[i] + 6 * x[i] * t[i] * dy[i];
+    }
+}
+
+/* loss = (1/2) (w^3)^2, so g = 3 w^5 and H = 15 w^4. */
+static void an_op_of_ones_own(void **state)
+{
+    (void)state;
+    const psgd_op cube = {"cube", cube_check, cube_forward, cube_tangent, cube_backward, cube_tangent_backward, NULL};
+    psgd_graph *g;
+    double loss, gradient, hv;
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node w = psgd_graph_parameter(g, "w", 1, 1), y = psgd_graph_op(g, &cube, 1, &w, NULL, 0);
+    assert_ok(psgd_graph_finish(g, psgd_graph_l2(g, y, 1)));
+    assert_ok(psgd_graph_hessian(g, &(double){2}, &(double){1}, &gradient, &hv, &loss));
+    assert_number(loss, 32, 1e-13);
+    assert_number(gradient, 96, 1e-12);
+    assert_number(hv, 240, 1e-12);
+    psgd_graph_free(g);
+}
+
+/* Two halves of a sequence with the state carried over give the outputs of the whole; a reset starts anew. */
+static void carried_state_joins_sequences(void **state)
+{
+    (void)state;
+    enum { TIMES = 6, N = 3, HIDDEN = 4, PARAMETERS = 16 * 7 };
+    double theta[PARAMETERS], x[TIMES * 2 * N], whole[TIMES * HIDDEN * N], loss;
+    uint64_t random = 5;
+    for (int i = 0; i < PARAMETERS; i++) theta[i] = random_normal(&random);
+    for (int i = 0; i < TIMES * 2 * N; i++) x[i] = random_normal(&random);
+    for (int parts = 1; parts <= 2; parts++) {
+        psgd_graph *g;
+        int64_t times = TIMES / parts, out = times * HIDDEN * N, in = times * 2 * N;
+        assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+        psgd_node input = psgd_graph_input(g, 3, (int64_t[]){times, 2, N});
+        psgd_node y = psgd_graph_lstm(g, input, psgd_graph_parameter(g, "W", 4 * HIDDEN, 2 + HIDDEN + 1));
+        assert_ok(psgd_graph_finish(g, psgd_graph_l2(g, y, 1)));
+        for (int part = 0; part < parts; part++) {
+            memcpy(psgd_graph_values(g, input), x + part * in, (size_t)in * sizeof *x);
+            assert_ok(psgd_graph_loss(g, theta, &loss));
+            assert_ok(psgd_graph_loss(g, theta, &loss)); /* a run leaves the state alone */
+            const double *values = psgd_graph_values(g, y);
+            if (parts == 1) memcpy(whole, values, sizeof whole);
+            for (int64_t i = 0; i < out; i++) assert_number(values[i], whole[part * out + i], 1e-15);
+            psgd_graph_carry(g);
+        }
+        psgd_graph_reset(g);
+        memcpy(psgd_graph_values(g, input), x, (size_t)in * sizeof *x);
+        assert_ok(psgd_graph_loss(g, theta, &loss));
+        assert_number(((double *)psgd_graph_values(g, y))[0], whole[0], 1e-15);
+        psgd_graph_free(g);
+    }
+}
+
+/* The share of zeros is the probability, the rest is scaled, another step has another mask, the same step the same. */
+static void masks_follow_seed_and_step(void **state)
+{
+    (void)state;
+    enum { SIZE = 20000 };
+    static float theta[SIZE], gradient[SIZE], first[SIZE];
+    psgd_graph *g;
+    double loss;
+    for (int i = 0; i < SIZE; i++) theta[i] = 1;
+    assert_ok(psgd_graph_create(NULL, PSGD_F32, &g));
+    psgd_node y = psgd_graph_dropout(g, psgd_graph_parameter(g, "W", 1, SIZE), 0.25);
+    assert_ok(psgd_graph_finish(g, psgd_graph_l2(g, y, 1)));
+    const float *values = psgd_graph_values(g, y);
+    int zeros = 0, moved = 0;
+    psgd_graph_set_step(g, 1, 1);
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    memcpy(first, values, sizeof first);
+    for (int i = 0; i < SIZE; i++) zeros += values[i] == 0;
+    assert_true(abs(zeros - SIZE / 4) < 250); /* four standard deviations */
+    for (int i = 0; i < SIZE; i++) assert_true(values[i] == 0 || fabsf(values[i] - 4 / 3.0f) < 1e-6f);
+    psgd_graph_set_step(g, 1, 2);
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    for (int i = 0; i < SIZE; i++) moved += values[i] != first[i];
+    assert_true(moved > SIZE / 4);
+    psgd_graph_set_step(g, 1, 1);
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    assert_memory_equal(first, values, sizeof first);
+    assert_ok(psgd_graph_loss(g, theta, &loss));
+    assert_number(loss, SIZE / 2, 1e-3);
+    psgd_graph_free(g);
+}
+
+static psgd_status build_all(const psgd_context *context, psgd_graph **g)
+{
+    PSGD_TRY(psgd_graph_create(context, PSGD_F32, g));
+    psgd_node x = psgd_graph_input(*g, 4, (int64_t[]){1, 6, 6, 2}), y = psgd_graph_input(*g, 1, (int64_t[]){2});
+    psgd_node h = psgd_graph_convolution(*g, x, psgd_graph_parameter(*g, "W1", 2, 10), 3, 3, 1, 0);
+    h = psgd_graph_relu(*g, psgd_graph_max_pool(*g, h, 2, 2));
+    h = psgd_graph_affine(*g, h, psgd_graph_parameter(*g, "W2", 3, 9));
+    return psgd_graph_finish(*g, psgd_graph_softmax(*g, h, y));
+}
+
+/* Each allocation in turn fails: a status, nothing leaked. Runs allocate nothing. */
+static void memory_that_is_not_there(void **state)
+{
+    (void)state;
+    counting c = {.fail_at = -1};
+    psgd_allocator allocator = {counting_allocate, counting_release, &c};
+    psgd_context *context;
+    assert_ok(psgd_context_create(&allocator, &context));
+    int64_t own = c.outstanding, before = c.made;
+    psgd_graph *g;
+    assert_ok(build_all(context, &g));
+    int64_t needed = c.made - before;
+    static float theta[64], gradient[64], v[64], hv[64];
+    double loss;
+    before = c.made;
+    assert_ok(psgd_graph_hessian(g, theta, v, gradient, hv, &loss));
+    assert_int_equal(c.made, before);
+    psgd_graph_free(g);
+    for (int64_t i = 0; i < needed; i++) {
+        c.fail_at = c.made + i;
+        g = NULL;
+        assert_int_equal(build_all(context, &g), PSGD_ERR_NO_MEMORY);
+        psgd_graph_free(g);
+        assert_int_equal(c.outstanding, own);
+    }
+    c.fail_at = -1;
+    psgd_context_free(context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_sample_by_hand),         cmocka_unit_test(a_shape_that_does_not_fit_is_named),
+        cmocka_unit_test(a_loss_is_one_number),       cmocka_unit_test(a_label_out_of_range_is_named),
+        cmocka_unit_test(an_op_of_ones_own),          cmocka_unit_test(carried_state_joins_sequences),
+        cmocka_unit_test(masks_follow_seed_and_step), cmocka_unit_test(memory_that_is_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
