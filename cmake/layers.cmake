@@ -47,6 +47,9 @@ endfunction()
 
 function(psgd_add_layers)
   file(GLOB kernels CONFIGURE_DEPENDS src/la/kernel/*.c)
+  # Kernels may fuse a product and a sum; not the random numbers, whose bits are the same on every instruction set.
+  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/kernel/normal.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
   foreach(layer ${PSGD_UNTYPED_LAYERS})
     file(GLOB sources CONFIGURE_DEPENDS src/${layer}/*.c)
     list(APPEND untyped ${sources})

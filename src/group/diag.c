@@ -3,9 +3,11 @@
  * Q = diag(q), q > 0 (paper, "Diagonal preconditioner"). With the Fisher type criterion this learns by descent what
  * RMSProp and Adam average directly. n numbers, O(nk) per op on n x k fibres. */
 #include "group/ops.h"
+#include "la/capture.h"
 #include "la/la.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct diag {
     group base;
@@ -130,6 +132,37 @@ static void diag_range(const group *self, double *smallest, double *largest)
     }
 }
 
+static int64_t diag_capture_numbers(const group *self)
+{
+    return self->n;
+}
+
+static void diag_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    const real *q = as_diag(self)->q;
+    double largest = (double)la_diag_capture(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
+    units[0] = (group_captured){.R = R, .largest = largest, .spectral = largest};
+}
+
+static bool diag_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    la_diag_apply(self->n, alpha, as_diag(self)->q, x, add, y);
+    return true;
+}
+
+static group_side diag_pattern(const group *self, real *diagonal, real *side)
+{
+    (void)side;
+    if (diagonal) memcpy(diagonal, as_diag(self)->q, (size_t)self->n * sizeof(real));
+    return SIDE_NONE;
+}
+
+static void diag_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+{
+    (void)side;
+    for (int64_t i = 0; i < self->n; i++) R[i] = (real)diagonal[i];
+}
+
 const group_ops diag_ops = {
     .kind = {.name = "diag", .summary = "diagonal, positive", .numbers = "n"},
     .create = diag_create,
@@ -154,4 +187,9 @@ const group_ops diag_ops = {
     .gram = diag_gram,
     .energy = diag_energy,
     .range = diag_range,
+    .capture_numbers = diag_capture_numbers,
+    .capture = diag_capture,
+    .apply = diag_apply,
+    .pattern = diag_pattern,
+    .pattern_r = diag_pattern_r,
 };

@@ -14,11 +14,13 @@
 #include "group/spec.h"
 #include "la/view.h"
 
-#define group_ops  PSGD_TYPED(group_ops)
-#define group      PSGD_TYPED(group)
-#define group_args PSGD_TYPED(group_args)
-#define group_pair PSGD_TYPED(group_pair)
-#define group_unit PSGD_TYPED(group_unit)
+#define group_ops      PSGD_TYPED(group_ops)
+#define group          PSGD_TYPED(group)
+#define group_args     PSGD_TYPED(group_args)
+#define group_pair     PSGD_TYPED(group_pair)
+#define group_unit     PSGD_TYPED(group_unit)
+#define group_raw      PSGD_TYPED(group_raw)
+#define group_captured PSGD_TYPED(group_captured)
 
 typedef struct group group;
 typedef struct group_ops group_ops;
@@ -66,6 +68,22 @@ typedef struct group_pair {
     double gram_inverse; /* add gram_inverse Pi(Q^-T Q^-1): the expectation over v where v is integrated out */
 } group_pair;
 
+/* One pair as it came, for capture: A = Q(h + damping v), B = Q^-T v. */
+typedef struct group_raw {
+    const real *h, *v; /* the whole tensor */
+    real damping;
+    int sign; /* of BB' */
+} group_raw;
+
+/* The R of one unit, and what is known of it. */
+typedef struct group_captured {
+    real *R;
+    double largest, spectral; /* max |R|; ||R||_2 or a bound of it, or infinity where that was not looked at */
+} group_captured;
+
+/* What a matrix has beside its diagonal. */
+typedef enum group_side { SIDE_NONE, SIDE_COLUMN, SIDE_ROW } group_side;
+
 typedef psgd_status (*group_unit)(group *unit, const group_pair *pair, void *data);
 
 typedef struct group_cost {
@@ -106,6 +124,18 @@ struct group_ops {
     /* OPTIONAL */
     /* A <- Q A and B <- Q^-T B where that is faster than mul and solve_t; the views are of the same shape. */
     void (*form)(const group *self, view A, view B);
+    /* R of every unit straight from h and v, A and B are never stored: a fast path beside mul, solve_t and project for
+     * the whole tensor. R holds capture_numbers; units are in the order in which units() visits them. Squares may leave
+     * the number type: the caller looks at largest. capture_numbers is 0 where this group has no such path. */
+    int64_t (*capture_numbers)(const group *self);
+    void (*capture)(const group *self, const group_raw *raw, real *R, group_captured *units);
+    /* y <- alpha Q'Q x, added to y if add, for the whole tensor in one pass; x may be y unless add. false, with nothing
+     * done, where this group has no such path. */
+    bool (*apply)(const group *self, real alpha, const real *x, bool add, real *y);
+    /* For groups that are diagonal but for their last column or row: fills in diagonal [n] and side [n - 1], or with
+     * NULL only says which; and makes an R of the sums that capture has taken. A kron of two such is captured. */
+    group_side (*pattern)(const group *self, real *diagonal, real *side);
+    void (*pattern_r)(const group *self, const double *diagonal, const double *side, real *R);
     /* Q <- c Q. NULL where that would leave the group, as it does where a child has none. */
     void (*rescale)(group *self, real c);
     /* Calls visit for each part that is normalised on its own. NULL: the group itself is one such unit. */

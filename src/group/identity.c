@@ -100,6 +100,21 @@ static void identity_range(const group *self, double *smallest, double *largest)
     *smallest = *largest = 1;
 }
 
+static group_side identity_pattern(const group *self, real *diagonal, real *side)
+{
+    (void)side;
+    for (int64_t i = 0; diagonal && i < self->n; i++) diagonal[i] = 1;
+    return SIDE_NONE;
+}
+
+static void identity_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+{
+    (void)self;
+    (void)diagonal;
+    (void)side;
+    (void)R;
+}
+
 const group_ops identity_ops = {
     .kind = {.name = "identity", .summary = "I: the mode is left as it is", .numbers = "0"},
     .create = identity_create,
@@ -123,4 +138,6 @@ const group_ops identity_ops = {
     .gram = identity_gram,
     .energy = identity_energy,
     .range = identity_range,
+    .pattern = identity_pattern,
+    .pattern_r = identity_pattern_r,
 };

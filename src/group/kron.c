@@ -3,9 +3,20 @@
  * Factor i acts on mode i of the tensor, so an op is an op of each factor along its own mode; each factor is normalised
  * on its own. Scaling one factor by c and another by 1/c changes nothing, and rounding would let them drift apart, so
  * factors that can be rescaled are balanced now and then, by powers of two, which is exact. */
+#include "group/kron_thin.h"
 #include "group/ops.h"
 
 #include <math.h>
+
+typedef struct kron {
+    group base;
+    kron_thin thin;
+} kron;
+
+static const kron_thin *thin_of(const group *self)
+{
+    return &((const kron *)self)->thin;
+}
 
 static int64_t smaller_modes(const group *self, int i)
 {
@@ -29,7 +40,7 @@ static void count_share(group *self)
 
 static psgd_status kron_create(const group_args *args, group **created)
 {
-    group *self = psgd__group_base(args, &kron_ops, sizeof *self);
+    group *self = psgd__group_base(args, &kron_ops, sizeof(kron));
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
     psgd_status status = self->child ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the factors of a kron");
@@ -45,6 +56,7 @@ static psgd_status kron_create(const group_args *args, group **created)
         return status;
     }
     count_share(self);
+    kron_thin_reserve(self, args->work, &((kron *)self)->thin);
     *created = self;
     return PSGD_OK;
 }
@@ -182,6 +194,27 @@ void psgd__group_balance(group *self)
     if (self->ops->kind.sizes == SIZES_MULTIPLY) balance_factors(self);
 }
 
+static int64_t kron_capture_numbers(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; thin_of(self)->possible && i < self->child_count; i++) {
+        total += self->child[i]->ops->r_numbers(self->child[i]);
+    }
+    return total;
+}
+
+static void kron_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    kron_thin_capture(self, thin_of(self), raw, R, units);
+}
+
+static bool kron_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    if (!thin_of(self)->possible) return false;
+    kron_thin_apply(self, thin_of(self), alpha, x, add, y);
+    return true;
+}
+
 const group_ops kron_ops = {
     .kind = {.name = "kron",
              .summary = "kron(G1,G2,...): Kronecker product, factor i acts on mode i",
@@ -202,4 +235,7 @@ const group_ops kron_ops = {
     .rescale = kron_rescale,
     .units = kron_units,
     .energy = kron_energy,
+    .capture_numbers = kron_capture_numbers,
+    .capture = kron_capture,
+    .apply = kron_apply,
 };

@@ -9,6 +9,7 @@
 #include "la/la.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct norm {
     group base;
@@ -233,12 +234,30 @@ static double norm_energy(const group *self, bool inverse)
     return sum;
 }
 
+static group_side norm_pattern(const group *self, real *diagonal, real *side)
+{
+    int64_t n = self->n;
+    if (diagonal) {
+        memcpy(diagonal, as_norm(self)->q, (size_t)n * sizeof(real));
+        memcpy(side, as_norm(self)->q + n, (size_t)(n - 1) * sizeof(real));
+    }
+    return self->transposed ? SIDE_ROW : SIDE_COLUMN;
+}
+
+static void norm_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+{
+    int64_t n = self->n;
+    for (int64_t i = 0; i < n; i++) R[i] = (real)diagonal[i];
+    for (int64_t i = 0; i < n - 1; i++) R[n + i] = (real)side[i];
+    if (as_norm(self)->fixed_corner) R[n - 1] = 0;
+}
+
 #define NORM_OPS                                                                                                       \
     .reset = norm_reset, .mul = norm_mul, .mul_t = norm_mul_t, .solve = norm_solve, .solve_t = norm_solve_t,           \
     .numbers = norm_numbers, .state = norm_state, .cost = norm_cost, .r_numbers = norm_r_numbers,                      \
     .project = norm_project, .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul,                 \
     .r_mul_t = norm_r_mul_t, .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, \
-    .energy = norm_energy
+    .energy = norm_energy, .pattern = norm_pattern, .pattern_r = norm_pattern_r
 
 const group_ops norm_ops = {
     .kind = {.name = "norm", .summary = "diagonal plus last column", .numbers = "2n - 1"},

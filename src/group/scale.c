@@ -116,6 +116,21 @@ static void scale_range(const group *self, double *smallest, double *largest)
     *smallest = *largest = (double)as_scale(self)->q;
 }
 
+static group_side scale_pattern(const group *self, real *diagonal, real *side)
+{
+    (void)side;
+    for (int64_t i = 0; diagonal && i < self->n; i++) diagonal[i] = as_scale(self)->q;
+    return SIDE_NONE;
+}
+
+static void scale_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+{
+    double sum = 0;
+    (void)side;
+    for (int64_t i = 0; i < self->n; i++) sum += diagonal[i];
+    R[0] = (real)(sum / (double)self->n);
+}
+
 const group_ops scale_ops = {
     .kind = {.name = "scale", .summary = "cI, c > 0", .numbers = "1"},
     .create = scale_create,
@@ -140,4 +155,6 @@ const group_ops scale_ops = {
     .gram = scale_gram,
     .energy = scale_energy,
     .range = scale_range,
+    .pattern = scale_pattern,
+    .pattern_r = scale_pattern_r,
 };

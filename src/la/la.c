@@ -300,9 +300,11 @@ bool la_below_one(int64_t n, real c, const real *r)
 
 void la_retract_diagonal(int64_t n, real c, const real *r, real *q)
 {
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i++) {
-        real next = q[i] - c * r[i] * q[i];
-        q[i] = next > LA_LEAST ? next : LA_LEAST;
+    const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) {
+        k->retract(n, c, r, LA_LEAST, q);
+        return;
     }
+#pragma omp parallel for
+    for (int64_t i = 0; i < n; i += CHUNK) k->retract(smaller(CHUNK, n - i), c, r + i, LA_LEAST, q + i);
 }

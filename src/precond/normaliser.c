@@ -12,7 +12,8 @@ static double by_max(const unit_measure *m)
 /* spectral: ||R||_2 or an upper bound of it. */
 static double by_spectral(const unit_measure *m)
 {
-    return m->step / (double)m->unit->ops->r_spectral(m->unit, m->R);
+    double norm = isfinite(m->spectral) ? m->spectral : (double)m->unit->ops->r_spectral(m->unit, m->R);
+    return m->step / norm;
 }
 
 /* second: the same bound of Pi(AA' + BB'), which unlike ||R|| does not vanish at the optimum, with a running maximum.
@@ -21,7 +22,7 @@ static double by_second(const unit_measure *m)
 {
     group *unit = m->unit;
     const group_pair *p = m->pair;
-    unit->ops->project(unit, p->A, p->B, 1, false, m->spare);
+    if (!m->captured) unit->ops->project(unit, p->A, p->B, 1, false, m->spare);
     if (p->gram != 0) psgd__group_gram(unit, false, fabs(p->gram), m->spare);
     if (p->gram_inverse != 0) psgd__group_gram(unit, true, fabs(p->gram_inverse), m->spare);
 

@@ -13,9 +13,11 @@
 typedef struct unit_measure {
     group *unit;
     const group_pair *pair;
-    real *R;        /* Pi(AA' - BB') and what was integrated out */
-    real *spare;    /* of the same size, where the normaliser says that it needs one */
-    double largest; /* max |R| */
+    real *R;         /* Pi(AA' - BB') and what was integrated out */
+    real *spare;     /* of the same size, where the normaliser says that it needs one */
+    double largest;  /* max |R| */
+    double spectral; /* ||R||_2 or a bound, or infinity where nobody has looked yet */
+    bool captured;   /* pair is empty; spare, where needed, is Pi(AA' + BB') already */
     double weight;
     double step;
 } unit_measure;

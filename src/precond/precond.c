@@ -134,6 +134,11 @@ psgd_status psgd_precond_apply(const psgd_precond *self, psgd_operator what, con
     return PSGD_OK;
 }
 
+void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta)
+{
+    TYPED_CALL(self, descend, self, rate, g, theta);
+}
+
 psgd_status psgd_precond_criterion(psgd_precond *self, const void *v, const void *h, double *value)
 {
     if (!self || !h || !value || (!v && !self->settings.integrate))

@@ -33,9 +33,11 @@ struct psgd_precond {
     int64_t n;            /* numbers in the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
-    void *root;    /* the group, of the number type */
-    void *average; /* s, the moving average of the gradient, where unbiased */
-    bool waiting;  /* for a first pair that is not zero, to start from */
+    int64_t capture; /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
+    bool plain;      /* no fast paths: what the tests compare them with */
+    void *root;      /* the group, of the number type */
+    void *average;   /* s, the moving average of the gradient, where unbiased */
+    bool waiting;    /* for a first pair that is not zero, to start from */
     int64_t updates, skipped;
 };
 
@@ -44,11 +46,15 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond);
 
+/* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
+void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);
+
 #define PRECOND_TYPED(type)                                                                                            \
     psgd_status psgd__precond_build_##type(psgd_precond *self, const spec_tree *tree);                                 \
     void psgd__precond_release_##type(psgd_precond *self);                                                             \
     psgd_status psgd__precond_update_##type(psgd_precond *self, int64_t count, const void *v, const void *h);          \
     void psgd__precond_apply_##type(const psgd_precond *self, psgd_operator what, const void *x, void *y);             \
+    void psgd__precond_descend_##type(const psgd_precond *self, double rate, const void *g, void *theta);              \
     psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
     psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \
     int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \

@@ -33,6 +33,9 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     PSGD_TRY(psgd__group_units(root, &empty, measure_unit, &r));
     self->at_A = psgd__work_reserve(self->work, tensors, sizeof(real));
     self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : tensors, sizeof(real));
+    bool one_pass = !set->integrate && !set->unbiased && root->ops->capture;
+    self->capture = one_pass ? root->ops->capture_numbers(root) : 0;
+    if (self->capture > r) r = self->capture;
     self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * r : r, sizeof(real));
     if (!set->unbiased) return PSGD_OK;
 
@@ -52,11 +55,29 @@ void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
     guard_start(root);
 }
 
+static bool apply_at_once(const psgd_precond *self, double alpha, const real *x, bool add, real *y)
+{
+    const group *root = self->root;
+    return !self->plain && root->ops->apply && root->ops->apply(root, (real)alpha, x, add, y);
+}
+
+void PSGD_TYPED(psgd__precond_descend)(const psgd_precond *self, double rate, const void *g, void *theta)
+{
+    if (apply_at_once(self, -rate, g, true, theta)) return;
+    real *x = psgd__work_at(self->work, self->at_A);
+    PSGD_TYPED(psgd__precond_apply)(self, PSGD_APPLY_P, g, x);
+    la_axpy(self->n, (real)-rate, x, theta);
+}
+
 void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator what, const void *x, void *y)
 {
     const group *root = self->root;
     view X = view_rows(y, self->n, 1);
     int64_t n = self->n;
+    if (what <= PSGD_APPLY_P2 && apply_at_once(self, 1, x, false, y)) {
+        if (what == PSGD_APPLY_P2) apply_at_once(self, 1, y, false, y);
+        return;
+    }
     if (x != y) memcpy(y, x, (size_t)n * sizeof(real));
     int twice = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
     for (int i = 0; i < twice; i++) {

@@ -17,9 +17,11 @@ enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron
 #ifdef PSGD_REAL_F64
 static const double SMALL = 0x1p-400, VANISHING = 0x1p-24;
 enum { MOST_MAGNIFIED = 800 };
+static const double LEAST_CAPTURED = 0x1p-300, MOST_CAPTURED = 0x1p400;
 #else
 static const double SMALL = 0x1p-40, VANISHING = 0x1p-10;
 enum { MOST_MAGNIFIED = 100 };
+static const double LEAST_CAPTURED = 0x1p-50, MOST_CAPTURED = 0x1p60;
 #endif
 
 typedef struct update {
@@ -42,12 +44,13 @@ static void project(const group *unit, const group_pair *pair, real *R)
 /* A and B both next to nothing beside h and v: Q takes the one away, its inverse the other. That is where pairs which
  * never change and are zero on one side lead, and a step further Q is singular. As A'B = h'v, it takes h and v that are
  * orthogonal to rounding. Where a part of Q is fixed, A and B keep what it leaves, and only R vanishes; so it does at
- * an exact fit, where there is nothing to gain either. The first line is free and keeps ordinary updates from reading h
+ * an exact fit, where there is nothing to gain either. An entry of R is one of n shares of the energy of A or B. The
+ * first line is free and keeps ordinary updates from reading h
  * and v again. */
 static bool vanishing(const update *u, const unit_measure *m)
 {
     const group_pair *p = m->pair;
-    double scale = m->weight * u->count, limit = VANISHING * VANISHING, R = m->largest * scale;
+    double scale = m->weight * u->count, limit = VANISHING * VANISHING, R = (double)m->unit->n * m->largest * scale;
     if (!p->B.x || R > limit * u->most) return false;
     double v = sqrt(la_view_energy(p->v)), h = sqrt(la_view_energy(p->h)) + u->self->settings.damping * v;
     if (scale * la_view_energy(p->A) <= limit * h * h && scale * la_view_energy(p->B) <= limit * v * v) return true;
@@ -64,7 +67,8 @@ static void step_unit(update *u, group *unit, const unit_measure *m)
         return;
     }
     bool sane = isfinite(c) && c * m->largest * (double)unit->mix < 1e9;
-    if (!sane || !unit->ops->inside(unit, (real)c, m->R)) {
+    bool surely_inside = c * m->spectral < 1; /* then I - tcR is invertible for all t in [0, 1] */
+    if (!sane || !(surely_inside || unit->ops->inside(unit, (real)c, m->R))) {
         self->skipped++;
         return;
     }
@@ -99,6 +103,7 @@ static psgd_status update_unit(group *unit, const group_pair *given, void *data)
                       .pair = &pair,
                       .R = R,
                       .spare = R + unit->ops->r_numbers(unit),
+                      .spectral = HUGE_VAL,
                       .weight = u->weight,
                       .step = u->self->settings.step};
     project(unit, &pair, R);
@@ -124,8 +129,82 @@ static void start_from(psgd_precond *self, const formed *f)
     self->waiting = false;
 }
 
+/* After all units have made their steps. */
+static void count_update(const update *u)
+{
+    psgd_precond *self = u->self;
+    self->updates++;
+    if (u->settle) {
+        self->skipped += guard_settle(self->root, self->settings.init_scale);
+    } else if (self->updates % BALANCE_EVERY == 0) {
+        psgd__group_balance(self->root);
+        guard_start(self->root);
+    }
+}
+
+typedef struct captured_update {
+    update common;
+    group_captured unit[SPEC_MAX_MODES], second[SPEC_MAX_MODES];
+    int at; /* the next unit */
+} captured_update;
+
+static psgd_status step_captured(group *unit, const group_pair *pair, void *data)
+{
+    captured_update *c = data;
+    const group_captured *own = &c->unit[c->at];
+    unit_measure m = {.unit = unit,
+                      .pair = pair,
+                      .R = own->R,
+                      .spare = c->second[c->at].R,
+                      .largest = own->largest,
+                      .spectral = own->spectral,
+                      .captured = true,
+                      .weight = 1,
+                      .step = c->common.self->settings.step};
+    c->at++;
+    step_unit(&c->common, unit, &m);
+    return PSGD_OK;
+}
+
+static psgd_status count_safe(group *unit, const group_pair *pair, void *data)
+{
+    captured_update *c = data;
+    const group_captured *own = &c->unit[c->at++];
+    (void)pair;
+    bool none = unit->ops->r_numbers(unit) == 0;
+    bool safe = none || (own->largest >= LEAST_CAPTURED && own->largest <= MOST_CAPTURED);
+    return safe ? PSGD_OK : PSGD_ERR_NOT_FINITE;
+}
+
+/* The whole update from (v, h) as they are, without copies. false, with nothing changed, where any R is outside the
+ * numbers that come of squares without loss, not finite or zero: the plain path has the means and the words for that.
+ */
+static bool update_captured(psgd_precond *self, const real *v, const real *h)
+{
+    const precond_settings *set = &self->settings;
+    group *root = self->root;
+    group_pair empty = {.A = view_rows(NULL, self->n, 1)};
+    empty.B = empty.h = empty.v = empty.A;
+    captured_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .weight = 1}};
+    group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
+    real *R = psgd__work_at(self->work, self->at_R);
+    root->ops->capture(root, &raw, R, c.unit);
+    if (psgd__group_units(root, &empty, count_safe, &c) != PSGD_OK) return false;
+    if (normaliser_needs_spare(set->norm)) {
+        raw.sign = 1;
+        root->ops->capture(root, &raw, R + self->capture, c.second);
+    }
+    c.at = 0;
+    psgd__group_units(root, &empty, step_captured, &c);
+    count_update(&c.common);
+    return true;
+}
+
 psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, const void *v, const void *h)
 {
+    if (self->capture && count == 1 && !self->waiting && !self->plain && update_captured(self, v, h)) {
+        return PSGD_OK;
+    }
     formed f;
     PSGD_TRY(form_pairs(self, count, v, h, &f));
     if (self->waiting) {
@@ -142,13 +221,6 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
                 .count = (double)count};
     u.most = u.count * (double)self->n * (f.h_most * f.h_most + f.v_most * f.v_most);
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
-
-    self->updates++;
-    if (u.settle) {
-        self->skipped += guard_settle(root, self->settings.init_scale);
-    } else if (self->updates % BALANCE_EVERY == 0) {
-        psgd__group_balance(root);
-        guard_start(root);
-    }
+    count_update(&u);
     return PSGD_OK;
 }

@@ -1,31 +1,7 @@
 /* Streaming loops over one or two arrays, and their reductions. */
 #include "la/kernel/kernel.h"
+#include "la/kernel/bits.h"
 #include "la/kernel/elementwise.h"
-
-#include <string.h>
-
-/* |x| as an integer: ordered like the numbers, with infinity above all of them and NaN above that. */
-#ifdef PSGD_REAL_F64
-typedef int64_t bits;
-#define ABS_MASK INT64_MAX
-#else
-typedef int32_t bits;
-#define ABS_MASK INT32_MAX
-#endif
-
-static inline bits abs_bits(real x)
-{
-    bits b;
-    memcpy(&b, &x, sizeof b);
-    return b & ABS_MASK;
-}
-
-static inline real from_bits(bits b)
-{
-    real x;
-    memcpy(&x, &b, sizeof x);
-    return x;
-}
 
 void KERNEL(scale)(int64_t n, real c, real *restrict x)
 {

@@ -64,6 +64,17 @@ typedef struct la_lstm {
     real *dc, *tdc; /* in: of c, from the time after; out: of c0 */
 } la_lstm;
 
+#define la_rows PSGD_TYPED(la_rows)
+
+/* Four rows for rows_capture: X = x_row (p x + c x_last) and Y = y_row r y, with x <- x + x_damping y and y <- y +
+ * y_damping x before. x_side and y_side are the signed last entries of X and Y. */
+typedef struct la_rows {
+    const real *x[4], *y[4];
+    real x_row[4], y_row[4], x_last[4], x_side[4], y_side[4];
+    real x_damping, y_damping, x_sign, y_sign;
+    double sum[4]; /* of the signed squares of X and Y along the rows */
+} la_rows;
+
 typedef struct la_kernels {
     const char *name;
     void (*scale)(int64_t n, real c, real *x);               /* x <- c x */
@@ -105,6 +116,18 @@ typedef struct la_kernels {
     void (*lstm_tangent)(int64_t n, const la_lstm *cell);                /* the same for ta; tc, ts, th */
     void (*lstm_backward)(int64_t n, const la_lstm *cell);               /* da, dct, dc */
     void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell);       /* tda, tdc */
+
+    /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches. */
+    real (*diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
+                         bool stream);
+    void (*diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
+    void (*retract)(int64_t n, real c, const real *r, real least, real *q); /* q <- q - c r q, at least that */
+    double (*row_dot)(int64_t n, const real *x, const real *y); /* x'y in lanes of real: faster than dot, less exact */
+    /* Adds to rows->sum, diagonal and side the squares and the products with the last entries; c may be NULL. */
+    void (*rows_capture)(int64_t n, la_rows *rows, const real *p, const real *c, const real *r, double *diagonal,
+                         double *side);
+    /* y <- alpha (d x + t f), added to y if add; x may be y. */
+    void (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y);
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

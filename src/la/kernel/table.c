@@ -1,5 +1,7 @@
 /* One table per number type and instruction set. */
 #include "la/kernel/activate.h"
+
+#include "la/kernel/capture.h"
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/triangle.h"
@@ -22,6 +24,12 @@ const la_kernels KERNEL(table) = {
     .add_squares = KERNEL(add_squares),
     .add_products = KERNEL(add_products),
     .normal = KERNEL(normal),
+    .diag_capture = KERNEL(diag_capture),
+    .diag_apply = KERNEL(diag_apply),
+    .retract = KERNEL(retract),
+    .row_dot = KERNEL(row_dot),
+    .rows_capture = KERNEL(rows_capture),
+    .row_apply = KERNEL(row_apply),
     .row_form = KERNEL(row_form),
     .rows_form = KERNEL(rows_form),
     .row_retract = KERNEL(row_retract),

@@ -1,0 +1,195 @@
+#include "la/capture.h"
+#include "la/dispatch.h"
+
+#include <string.h>
+
+enum {
+    CHUNK = 1 << 14,    /* numbers that one call of a kernel takes */
+    PARALLEL = 1 << 15, /* numbers below which one thread is faster */
+    STREAM = 1 << 23,   /* numbers from which on results do not fit a cache */
+    TILE = 1 << 13,     /* columns whose factors and sums stay in the second-level cache */
+    MAX_PARTS = 16
+};
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline real worse(real a, real b)
+{
+    return a > b || a != a ? a : b;
+}
+
+real la_diag_capture(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r)
+{
+    const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) return k->diag_capture(n, q, h, v, damping, (real)sign, r, false);
+    real most = 0;
+#pragma omp parallel
+    {
+        real mine = 0;
+#pragma omp for nowait schedule(static)
+        for (int64_t i = 0; i < n; i += CHUNK) {
+            mine = worse(mine, k->diag_capture(smaller(CHUNK, n - i), q + i, h + i, v + i, damping, (real)sign, r + i,
+                                               n >= STREAM));
+        }
+#pragma omp critical(psgd_la_max)
+        most = worse(most, mine);
+    }
+    return most;
+}
+
+void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y)
+{
+    const la_kernels *k = la_kernel();
+    if (n <= PARALLEL) {
+        k->diag_apply(n, alpha, q, x, add, y, false);
+        return;
+    }
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < n; i += CHUNK) {
+        k->diag_apply(smaller(CHUNK, n - i), alpha, q + i, x + i, add, y + i, n >= STREAM);
+    }
+}
+
+int64_t la_thin_parts(int64_t rows, int64_t columns)
+{
+    int64_t parts = rows * columns <= PARALLEL ? 1 : rows / 32;
+    return parts < 1 ? 1 : smaller(parts, MAX_PARTS);
+}
+
+/* Which of h and v gets the extra column of Q2 and which the dot product with it: h and v, or with a last row v and h.
+ */
+typedef struct sides {
+    const real *x, *y;
+    real x_damping, y_damping, x_sign, y_sign;
+    bool swapped;
+    const real *p, *c, *r, *e; /* X_j = p_j x_j + c_j x_last; Y_j = r_j y_j, Y_last = r_last y_last + sum e_j y_j */
+} sides;
+
+/* p and c are those of Q2 where x is h, else of Q2^-T; r and e are those of the other. */
+static sides make_sides(const la_thin *t, const real *h, const real *v, real damping, int sign)
+{
+    int64_t n = t->columns, last = n - 1;
+    real *inverse = t->scratch, *column = inverse + n;
+    const real *d = t->diagonal;
+    for (int64_t j = 0; j < n; j++) inverse[j] = 1 / d[j];
+    for (int64_t j = 0; t->side && j < last; j++) column[j] = -t->side[j] * inverse[j] * inverse[last];
+    if (!t->side || !t->side_is_row) {
+        return (sides){h, v, damping, 0, 1, (real)sign, false, d, t->side, inverse, column};
+    }
+    return (sides){v, h, 0, damping, (real)sign, 1, true, inverse, column, d, t->side};
+}
+
+/* Y_last before its row factor: the part of the row that meets e. */
+static double dot_last(const la_kernels *k, const sides *s, int64_t n, const real *x, const real *y)
+{
+    double sum = k->row_dot(n - 1, s->e, y);
+    if (s->y_damping != 0) sum += (double)s->y_damping * k->row_dot(n - 1, s->e, x);
+    return sum;
+}
+
+/* Fills in four rows; those past the end repeat the last one with a factor of zero. */
+static void set_rows(const la_kernels *k, const la_thin *t, const sides *s, int64_t from, int64_t to, la_rows *g,
+                     double *diagonal)
+{
+    int64_t n = t->columns, last = n - 1;
+    *g = (la_rows){.x_damping = s->x_damping, .y_damping = s->y_damping, .x_sign = s->x_sign, .y_sign = s->y_sign};
+    for (int r = 0; r < 4; r++) {
+        int64_t i = smaller(from + r, to - 1);
+        real q = t->row[i], inverse = 1 / q, on = from + r < to ? 1 : 0;
+        const real *x = g->x[r] = s->x + i * n, *y = g->y[r] = s->y + i * n;
+        g->x_row[r] = on * (s->swapped ? inverse : q);
+        g->y_row[r] = on * (s->swapped ? q : inverse);
+        if (!s->c) continue;
+
+        real y_last = y[last] + s->y_damping * x[last];
+        g->x_last[r] = x[last] + s->x_damping * y[last];
+        real a = g->x_row[r] * (s->p[last] * g->x_last[r]);
+        real b = g->y_row[r] * (real)((double)(s->r[last] * y_last) + dot_last(k, s, n, x, y));
+        g->x_side[r] = s->x_sign * a;
+        g->y_side[r] = s->y_sign * b;
+        real e = s->x_sign * (a * a) + s->y_sign * (b * b);
+        g->sum[r] = (double)e;
+        diagonal[last] += (double)e;
+    }
+}
+
+/* Rows from .. to - 1, four at a time: first what needs whole rows, then tile by tile. */
+static void capture_part(const la_kernels *k, const la_thin *t, const sides *s, int64_t from, int64_t to,
+                         double *row_sums, double *diagonal, double *side)
+{
+    int64_t n = t->columns, inner = s->c ? n - 1 : n, tiles = (inner + TILE - 1) / TILE;
+    memset(diagonal, 0, (size_t)n * sizeof(double));
+    if (s->c) memset(side, 0, (size_t)n * sizeof(double));
+    for (int64_t top = from; top < to; top += 4) {
+        la_rows four;
+        set_rows(k, t, s, top, to, &four, diagonal);
+        for (int64_t tile = 0; tile < tiles; tile++) {
+            int64_t left = inner * tile / tiles, width = inner * (tile + 1) / tiles - left;
+            k->rows_capture(width, &four, s->p + left, s->c ? s->c + left : NULL, s->r + left, diagonal + left,
+                            side + left);
+            for (int r = 0; r < 4; r++) {
+                four.x[r] += width;
+                four.y[r] += width;
+            }
+        }
+        for (int64_t i = top; i < smaller(top + 4, to); i++) row_sums[i] = four.sum[i - top];
+    }
+}
+
+void la_thin_capture(const la_thin *t, const real *h, const real *v, real damping, int sign, double *row_sums,
+                     double *column_sums, double *side_sums)
+{
+    const la_kernels *k = la_kernel();
+    int64_t n = t->columns, parts = la_thin_parts(t->rows, n), each = (t->rows + parts - 1) / parts;
+    sides s = make_sides(t, h, v, damping, sign);
+    if (parts == 1) {
+        capture_part(k, t, &s, 0, t->rows, row_sums, t->sums, t->sums + n);
+    } else {
+#pragma omp parallel for schedule(dynamic, 1)
+        for (int64_t p = 0; p < parts; p++) {
+            double *own = t->sums + p * 2 * n;
+            capture_part(k, t, &s, smaller(t->rows, p * each), smaller(t->rows, (p + 1) * each), row_sums, own,
+                         own + n);
+        }
+    }
+    memcpy(column_sums, t->sums, (size_t)n * sizeof(double));
+    if (s.c) memcpy(side_sums, t->sums + n, (size_t)n * sizeof(double));
+    for (int64_t p = 1; p < parts; p++) {
+        const double *own = t->sums + p * 2 * n;
+        for (int64_t j = 0; j < n; j++) column_sums[j] += own[j];
+        for (int64_t j = 0; s.c && j < n; j++) side_sums[j] += own[n + j];
+    }
+}
+
+/* P2 = Q2'Q2 has D^2 on its diagonal; with a last column c above s also dc beside it and s^2 + c'c in the corner, with
+ * a last row c beside s everywhere (c, s)(c, s)' instead. Either way y_j = D_j^2 x_j + f_j t. */
+void la_thin_apply(const la_thin *t, real alpha, const real *x, bool add, real *y)
+{
+    const la_kernels *k = la_kernel();
+    int64_t n = t->columns, last = n - 1, inner = t->side ? last : n;
+    real *square = t->scratch, *f = square + n;
+    double corner = 0;
+    for (int64_t j = 0; j < n; j++) square[j] = t->diagonal[j] * t->diagonal[j];
+    for (int64_t j = 0; j < n; j++) {
+        real c = t->side && j < last ? t->side[j] : 0;
+        f[j] = t->side_is_row ? c : c * t->diagonal[j];
+        if (!t->side_is_row) corner += (double)c * (double)c;
+    }
+    real s = t->diagonal[last];
+#pragma omp parallel for schedule(static) if (t->rows * n > PARALLEL)
+    for (int64_t i = 0; i < t->rows; i++) {
+        const real *from = x + i * n;
+        real *to = y + i * n, scale = alpha * (t->row[i] * t->row[i]), side = 0;
+        if (t->side) {
+            double dot = k->row_dot(last, f, from), x_last = (double)from[last], s_last = (double)s * x_last;
+            side = (real)(t->side_is_row ? s_last + dot : x_last);
+            double corner_last = (double)s * (t->side_is_row ? (double)side : s_last) +
+                                 (t->side_is_row ? 0 : corner * x_last + dot);
+            to[last] = (add ? to[last] : 0) + scale * (real)corner_last;
+        }
+        k->row_apply(inner, scale, square, from, side, f, add, to);
+    }
+}

@@ -1,0 +1,166 @@
+/* Every table of kernels against the portable one, to rounding: sums may come in another order and products be fused.
+ */
+#include "support.h"
+
+#include <float.h>
+
+#include "la/dispatch.h"
+
+enum { COUNT = 2500 };
+
+typedef struct arrays {
+    real a[COUNT], b[COUNT], c[COUNT], d[COUNT], e[COUNT], f[COUNT];
+    double s[COUNT], t[COUNT], value[8];
+} arrays;
+
+static void fill(arrays *x, uint64_t seed)
+{
+    real *all[] = {x->a, x->b, x->c, x->d, x->e, x->f};
+    memset(x, 0, sizeof *x);
+    for (int k = 0; k < 6; k++) {
+        for (int i = 0; i < COUNT; i++) all[k][i] = (real)random_normal(&seed);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        x->b[i] = (real)(1 + fabs((double)x->b[i]));
+        x->s[i] = random_normal(&seed);
+        x->t[i] = random_normal(&seed);
+    }
+}
+
+static void run_elementwise(const la_kernels *k, int64_t n, arrays *x)
+{
+    k->scale(n, (real)1.7, x->a);
+    k->mul(n, x->b, x->c);
+    k->div(n, x->b, x->d);
+    k->axpy(n, (real)-0.3, x->a, x->e);
+    x->value[0] = k->dot(n, x->a, x->d);
+    x->value[1] = (double)k->max_abs(n, x->e);
+    x->value[2] = (double)k->copy_max(n, x->c, x->f);
+    x->value[3] = (double)k->damp_max(n, x->c, (real)0.5, x->d, x->a);
+    k->add_squares(n, -1.5, x->c, x->s);
+    k->add_products(n, 2.5, x->d, (real)0.7, x->t);
+    x->value[4] = k->row_dot(n, x->a, x->d);
+}
+
+static void run_triangle(const la_kernels *k, int64_t n, arrays *x)
+{
+    const real some[4] = {(real)0.2, (real)-0.4, (real)0.3, (real)0.9};
+    const real *rows[4] = {x->a, x->c, x->d, x->e};
+    real *own[4] = {x->a, x->c, x->d, x->e};
+    k->row_form(n, (real)0.3, x->a, x->b, x->f, x->value);
+    k->rows_form(n, some, rows, x->b, x->f, x->value + 1);
+    k->row_retract(n, (real)0.01, (real)0.6, (real)-0.8, x->a, x->b, x->f);
+    k->rows_retract(n, (real)0.01, some, some + 0, own, x->b, x->f);
+}
+
+static void run_capture(const la_kernels *k, int64_t n, arrays *x)
+{
+    for (int i = 0; i < 4; i++) {
+        la_rows rows = {.x = {x->a, x->c, x->a, x->d},
+                        .y = {x->d, x->c, x->e, x->a},
+                        .x_row = {1, 2, (real)0.5, 0},
+                        .y_row = {1, (real)0.25, 2, 0},
+                        .x_last = {1, -1, 2, 3},
+                        .x_side = {(real)0.1, (real)0.2, (real)0.3, (real)0.4},
+                        .y_side = {(real)-0.1, (real)0.2, (real)-0.3, (real)0.4},
+                        .x_damping = i > 1 ? (real)0.2 : 0,
+                        .x_sign = 1,
+                        .y_sign = -1};
+        k->rows_capture(n, &rows, x->b, i % 2 ? x->f : NULL, x->b, x->s, x->t);
+        for (int r = 0; r < 4; r++) x->value[r] += rows.sum[r];
+    }
+    x->value[4] = (double)k->diag_capture(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
+    x->value[5] = (double)k->diag_capture(n, x->b, x->c, x->a, 0, 1, x->e, true);
+    k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
+    k->diag_apply(n, 2, x->b, x->c, false, x->a, true);
+    k->diag_apply(n, -2, x->b, x->c, true, x->d, false);
+    k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, false, x->c);
+    k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, true, x->e);
+}
+
+/* Values grow to a few thousand in these runs; each is the result of at most some thousand rounded operations whose
+ * errors mostly cancel. */
+static void assert_close(double got, double want, double most)
+{
+    assert_true(fabs(got - want) <= 500 * (double)REAL_EPSILON * (most + fabs(want)));
+}
+
+static void compare(const arrays *got, const arrays *want)
+{
+    const real *g[] = {got->a, got->b, got->c, got->d, got->e, got->f};
+    const real *w[] = {want->a, want->b, want->c, want->d, want->e, want->f};
+    for (int k = 0; k < 6; k++) {
+        for (int i = 0; i < COUNT; i++) assert_close((double)g[k][i], (double)w[k][i], 1);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_close(got->s[i], want->s[i], 1);
+        assert_close(got->t[i], want->t[i], 1);
+    }
+    for (int i = 0; i < 8; i++) assert_close(got->value[i], want->value[i], 100);
+}
+
+static void tables_agree(void (*run)(const la_kernels *, int64_t, arrays *))
+{
+    const int64_t sizes[] = {0, 1, 3, 16, 17, 63, 64, 65, 1000, 1024, 1025, COUNT};
+    arrays *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    assert_true(want && got);
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        fill(want, s + 1);
+        run(la_table(0), sizes[s], want);
+        for (int t = 1; t < la_table_count(); t++) {
+            fill(got, s + 1);
+            run(la_table(t), sizes[s], got);
+            compare(got, want);
+        }
+    }
+    free(want);
+    free(got);
+}
+
+static void elementwise_kernels_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_elementwise);
+}
+
+static void triangle_kernels_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_triangle);
+}
+
+static void capture_kernels_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_capture);
+}
+
+static void maxima_see_what_is_not_finite(void **state)
+{
+    (void)state;
+    arrays *x = malloc(sizeof *x);
+    assert_non_null(x);
+    for (int t = 0; t < la_table_count(); t++) {
+        for (int64_t i = 0; i < 100; i += 33) {
+            fill(x, 5);
+            x->a[i] = (real)-INFINITY;
+            assert_true(isinf((double)la_table(t)->max_abs(100, x->a)));
+            assert_true(isinf((double)la_table(t)->copy_max(100, x->a, x->c)));
+            x->a[i] = (real)NAN;
+            assert_true(isnan((double)la_table(t)->max_abs(100, x->a)));
+            assert_true(isnan((double)la_table(t)->diag_capture(100, x->b, x->a, x->c, 0, -1, x->d, false)));
+        }
+    }
+    free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elementwise_kernels_agree),
+        cmocka_unit_test(triangle_kernels_agree),
+        cmocka_unit_test(capture_kernels_agree),
+        cmocka_unit_test(maxima_see_what_is_not_finite),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
