@@ -18,6 +18,7 @@ from .context import Context
 from .group import Group, GroupName, Laws, groups
 from .precond import Preconditioner
 from .random import normal, normal_
+from .runs import Run, plot_runs, read_run
 from .user_group import UserGroup
 
 __version__: str = _c.psgd_version().decode()
@@ -35,10 +36,13 @@ __all__ = [
     "NoMemoryError",
     "NotFiniteError",
     "Preconditioner",
+    "Run",
     "SpecError",
     "UnsupportedError",
     "UserGroup",
     "groups",
     "normal",
     "normal_",
+    "plot_runs",
+    "read_run",
 ]

@@ -22,7 +22,7 @@ from ._arrays import (
 )
 from ._lib import c_text, check, lib, text
 from ._options import option_list
-from .context import Context, context_handle, finish
+from .context import Context, context_handle, core_of, finish
 from .group import Group, Laws, Shape
 
 OPERATORS = {
@@ -47,10 +47,13 @@ class Preconditioner:
     """
 
     _handle: Optional[int] = None
+    _core: Any = None
 
     def __init__(
         self, spec: str, shape: Shape, dtype: Any = "float32", *, context: Optional[Context] = None, **options: Any
     ) -> None:
+        if self._handle is not None:
+            raise TypeError("this preconditioner is initialised already")
         self._lock = threading.Lock()
         owner = context_handle(context)
         name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
@@ -60,6 +63,9 @@ class Preconditioner:
                 owner, name, len(sizes), c_shape(sizes), code, listed, ctypes.byref(handle)
             )
         self._handle = handle.value
+        if handle.value and context is not None:
+            self._core = core_of(context)
+            self._core.users += 1
         finish(context, status)
         self._context, self._code, self._options = context, code, dict(options)
         self._pairs = int(float(options.get("pairs") or 1))
@@ -69,6 +75,8 @@ class Preconditioner:
         handle, self._handle = self._handle, None
         if handle and lib is not None:
             lib.psgd_precond_free(handle)
+            if self._core is not None:
+                self._core.release()
 
     def _own(self) -> int:
         if self._handle is None:
