@@ -14,7 +14,7 @@ static void show_progress(void *data, int64_t done, int64_t total)
     psgd__progress_show(data, done, total);
 }
 
-static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_job *job)
+static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_job job)
 {
     progress bar;
     text summary = {.context = context};
@@ -22,10 +22,10 @@ static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_j
     psgd_status status = cli_options(&verb_fit, args, &options);
     if (status == PSGD_OK) {
         psgd__progress_start(&bar, stderr, "pair");
-        job->options = options;
-        job->progress = show_progress;
-        job->progress_data = &bar;
-        status = psgd__fit_run(context, job, &summary);
+        job.options = options;
+        job.progress = show_progress;
+        job.progress_data = &bar;
+        status = psgd__fit_run(context, &job, &summary);
         psgd__progress_end(&bar);
     }
     if (status == PSGD_OK && summary.chars) fputs(summary.chars, stdout);
@@ -58,7 +58,7 @@ static int run(const cli_args *args)
     psgd_context *context;
     int status = cli_context(args, &context);
     if (status != EXIT_SUCCESS) return status;
-    status = fit_and_tell(args, context, &job);
+    status = fit_and_tell(args, context, job);
     psgd_context_free(context);
     return status;
 }

@@ -12,9 +12,11 @@ static int load(psgd_context *context, const char *path)
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!object) return cli_failure("--load: %s", dlerror());
     void *symbol = dlsym(object, PSGD_LOAD_SYMBOL);
+    /* cppcheck-suppress resourceLeak */
     if (!symbol) return cli_failure("--load: %s does not define " PSGD_LOAD_SYMBOL, path);
     load_function add;
     memcpy(&add, &symbol, sizeof add);
+    /* cppcheck-suppress resourceLeak */
     return cli_status(add(context));
 }
 
