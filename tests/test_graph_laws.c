@@ -6,7 +6,7 @@
 
 #include "graph/ops.h"
 
-enum { MOST = 4096 };
+enum { MOST = 16384 };
 
 typedef struct scene {
     uint64_t random;
@@ -169,7 +169,9 @@ static psgd_node scene_rnn(scene *s)
 
 static psgd_node scene_lstm(scene *s)
 {
-    int64_t in = 1 + below(s, 3), hidden = 1 + below(s, 4), n = 1 + below(s, 70), times = 1 + below(s, 4);
+    bool large = below(s, 4) == 0; /* enough for BLAS */
+    int64_t in = large ? 20 : 1 + below(s, 3), hidden = large ? 45 : 1 + below(s, 4);
+    int64_t n = 1 + below(s, large ? 5 : 70), times = 1 + below(s, 4);
     int64_t shape[] = {times, in, n};
     psgd_node x = below(s, 2) ? live(s, 3, shape) : data(s, 3, shape, 0);
     return curved(s, psgd_graph_lstm(s->graph, x, matrix(s, 4 * hidden, in + hidden + 1)));
@@ -185,6 +187,18 @@ static psgd_node scene_embedding(scene *s)
     psgd_node logits = psgd_graph_affine(s->graph,
                                          psgd_graph_reshape(s->graph, flat, 2, (int64_t[]){features, times * n}), W);
     return psgd_graph_softmax(s->graph, logits, data(s, 1, (int64_t[]){times * n}, words));
+}
+
+/* Tied to the embedding as in a language model; now and then with more words than a block has. */
+static psgd_node scene_decoder(scene *s)
+{
+    int64_t words = below(s, 3) ? 1 + below(s, 6) : 257 + below(s, 40);
+    int64_t features = words > 9 ? 1 : 1 + below(s, 3), n = 1 + below(s, 9), times = 1 + below(s, 4);
+    int64_t shape[] = {times, n};
+    psgd_node W = matrix(s, words, features + 1);
+    psgd_node x = psgd_graph_tanh(s->graph, psgd_graph_embedding(s->graph, data(s, 2, shape, words), W));
+    psgd_node loss = psgd_graph_decoder(s->graph, x, W, data(s, 2, shape, words));
+    return psgd_graph_multiply(s->graph, loss, psgd_graph_l2(s->graph, x, 0.3));
 }
 
 static psgd_node scene_dropout(scene *s)
@@ -259,6 +273,7 @@ static const struct {
     {"rnn", scene_rnn, 10},
     {"lstm", scene_lstm, 10},
     {"embedding", scene_embedding, 6},
+    {"decoder", scene_decoder, 9},
     {"dropout", scene_dropout, 4},
     {"response_norm", scene_response_norm, 6},
     {"batch_norm", scene_batch_norm, 6},

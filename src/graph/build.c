@@ -37,6 +37,12 @@ TWO(softmax)
 TWO(logistic)
 TWO(squared)
 
+psgd_node psgd_graph_decoder(psgd_graph *graph, psgd_node x, psgd_node W, psgd_node labels)
+{
+    if (failed(graph, x, W) || failed(graph, labels, 0)) return -1;
+    return ADD(graph, decoder, 3, ((psgd_node[]){x, W, labels}), NULL, 0);
+}
+
 psgd_node psgd_graph_relu(psgd_graph *graph, psgd_node x)
 {
     return psgd_graph_leaky_relu(graph, x, 0);

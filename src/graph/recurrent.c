@@ -8,6 +8,15 @@
 
 enum { STRETCH = 64, ROW_BLOCK = 12 };
 
+/* From about 100 x 100 on the products of a time step are faster with BLAS, on rows shared among threads, than with the
+ * small kernels on samples shared among them. */
+enum { LARGE = 10000 };
+
+static bool is_large(const psgd_op_call *call)
+{
+    return call->input[1].size >= LARGE;
+}
+
 psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
 {
     PSGD_TRY(op_inputs(call, 2));
@@ -29,7 +38,7 @@ psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
 
 int64_t recurrent_stretches(const psgd_op_call *call)
 {
-    return (call->output.shape[2] + STRETCH - 1) / STRETCH;
+    return is_large(call) ? 1 : (call->output.shape[2] + STRETCH - 1) / STRETCH;
 }
 
 void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
@@ -42,7 +51,8 @@ void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
     self->rows = call->input[1].shape[0];
     self->pitch = call->input[1].shape[1];
     self->from = stretch * STRETCH;
-    self->count = self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
+    self->large = is_large(call);
+    self->count = self->large || self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
     int64_t most = self->rows > self->pitch ? self->rows : self->pitch;
     for (int64_t i = 0; i < most; i++) {
         self->plain[i] = i;
@@ -51,8 +61,21 @@ void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
     }
 }
 
+static void large_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
+{
+    int64_t n = self->n, in = self->in, hidden = self->hidden;
+    if (bias) la_spread_bias(self->rows, n, W + in + hidden, self->pitch, add, A);
+    if (!x && !h && !bias && !add) memset(A, 0, (size_t)(self->rows * n) * sizeof *A);
+    if (x) la_product(self->rows, in, n, W, self->pitch, false, x, add || bias, A);
+    if (h) la_product(self->rows, hidden, n, W + in, self->pitch, false, h, add || bias || x, A);
+}
+
 void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
 {
+    if (self->large) {
+        large_mix(self, W, x, h, bias, add, A);
+        return;
+    }
     const la_kernels *k = la_kernel();
     la_mix mix = {.rows = self->rows,
                   .depth = x ? self->in : 0,
@@ -73,6 +96,11 @@ void recurrent_mix(const recurrent *self, const real *W, const real *x, const re
 
 void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z)
 {
+    if (self->large) {
+        int64_t columns = for_x ? self->in : self->hidden;
+        la_product(self->rows, columns, self->n, for_x ? W : W + self->in, self->pitch, true, A, add, z);
+        return;
+    }
     la_mix mix = {.rows = for_x ? self->in : self->hidden,
                   .depth = self->rows,
                   .a_pitch = 1,
@@ -130,9 +158,27 @@ static void sum_block(void *data, int64_t block)
     }
 }
 
+/* The same by BLAS, a product a time. */
+static void large_weights(const sums *s)
+{
+    const int64_t *shape = s->call->input[0].shape;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    if (!s->add) memset(s->dW, 0, (size_t)(s->rows * pitch) * sizeof *s->dW);
+    for (int64_t t = 0; t < times; t++) {
+        const real *A = s->A + t * s->rows * n, *h = t ? s->h + (t - 1) * hidden * n : s->first;
+        if (s->x) la_outer(s->rows, in, n, A, s->x + t * in * n, true, s->dW, pitch);
+        if (h) la_outer(s->rows, hidden, n, A, h, true, s->dW + in, pitch);
+        if (s->bias) la_row_sums(s->rows, n, A, true, s->dW + in + hidden, pitch);
+    }
+}
+
 void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,
                        const real *first, bool bias, bool add, real *dW)
 {
     sums s = {call, rows, A, x, h, first, bias, add, dW};
+    if (is_large(call)) {
+        large_weights(&s);
+        return;
+    }
     la_parallel((rows + ROW_BLOCK - 1) / ROW_BLOCK, call->flops, sum_block, &s);
 }

@@ -19,6 +19,7 @@ enum { RECURRENT_WIDEST = 4096 }; /* rows of W, and in + hidden */
 typedef struct recurrent {
     int64_t times, in, hidden, rows, n, pitch; /* rows of W, its pitch */
     int64_t from, count;                       /* this stretch of samples */
+    bool large;                                /* one stretch, products by BLAS */
     int64_t plain[RECURRENT_WIDEST];           /* i */
     int64_t pitches[RECURRENT_WIDEST];         /* i n, rows of samples */
     int64_t columns[RECURRENT_WIDEST];         /* i pitch, a column of W */
