@@ -212,7 +212,7 @@ static void draw_settings(trial *t, uint64_t *seed)
 {
     t->norm = (ref_norm)random_below(seed, 4);
     t->fisher = random_below(seed, 2);
-    t->integrate = t->fisher && random_below(seed, 3) == 0;
+    t->integrate = random_below(seed, 4) == 0;
     t->damping = t->fisher ? 0.3 * (double)random_below(seed, 3) : 0;
     t->unbiased = t->fisher && random_below(seed, 4) == 0;
     t->pairs = t->unbiased ? 1 : 1 + random_below(seed, PAIRS);

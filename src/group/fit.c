@@ -126,7 +126,8 @@ static psgd_status assign_modes(spec *node, int64_t n, int modes, const int64_t 
 psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape)
 {
     int64_t n = 1;
-    if (modes < 1 || modes > SPEC_MAX_MODES || !shape) {
+    if (!shape) return psgd__fail(PSGD_ERR_ARGUMENT, "the shape of the tensor is missing");
+    if (modes < 1 || modes > SPEC_MAX_MODES) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "a tensor has 1 to %d modes, not %d", SPEC_MAX_MODES, modes);
     }
     for (int i = 0; i < modes; i++) {
