@@ -221,7 +221,12 @@ void psgd__options_help(text *to, const option_row *rows, int count)
         text left = {.context = to->context};
         psgd__text_add(&left, "--%s ", rows[i].name);
         psgd__option_value(&left, &rows[i]);
-        psgd__text_add(to, "  %-*s ", LEFT, left.failed ? rows[i].name : left.chars);
+        if (left.failed) {
+            psgd__text_free(to);
+            to->failed = true;
+            return;
+        }
+        psgd__text_add(to, "  %-*s ", LEFT, left.chars);
         if (left.length > LEFT) psgd__text_add(to, "\n  %-*s ", LEFT, "");
         psgd__text_add(to, rows[i].standard ? "%s [%s]\n" : "%s\n", rows[i].help, rows[i].standard);
         psgd__text_free(&left);
