@@ -44,14 +44,14 @@ static void project(const group *unit, const group_pair *pair, real *R)
 /* A and B both next to nothing beside h and v: Q takes the one away, its inverse the other. That is where pairs which
  * never change and are zero on one side lead, and a step further Q is singular. As A'B = h'v, it takes h and v that are
  * orthogonal to rounding. Where a part of Q is fixed, A and B keep what it leaves, and only R vanishes; so it does at
- * an exact fit, where there is nothing to gain either. An entry of R is one of n shares of the energy of A or B. The
- * first line is free and keeps ordinary updates from reading h
- * and v again. */
-static bool vanishing(const update *u, const unit_measure *m)
+ * an exact fit, where there is nothing to gain either. An entry of R is one of n shares of the energy of A or B. Steps
+ * that are small themselves do no harm. The first line is free and keeps ordinary updates from reading h and v again.
+ */
+static bool vanishing(const update *u, const unit_measure *m, double c)
 {
     const group_pair *p = m->pair;
     double scale = m->weight * u->count, limit = VANISHING * VANISHING, R = (double)m->unit->n * m->largest * scale;
-    if (!p->B.x || R > limit * u->most) return false;
+    if (!p->B.x || R > limit * u->most || c * m->largest < VANISHING) return false;
     double v = sqrt(la_view_energy(p->v)), h = sqrt(la_view_energy(p->h)) + u->self->settings.damping * v;
     if (scale * la_view_energy(p->A) <= limit * h * h && scale * la_view_energy(p->B) <= limit * v * v) return true;
     return (h == 0 || R <= limit * h * h) && (v == 0 || R <= limit * v * v);
@@ -62,7 +62,7 @@ static void step_unit(update *u, group *unit, const unit_measure *m)
     psgd_precond *self = u->self;
     double c = u->measure(m);
     if (m->largest == 0) return;
-    if (vanishing(u, m)) {
+    if (vanishing(u, m, c)) {
         self->skipped++;
         return;
     }
