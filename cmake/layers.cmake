@@ -16,6 +16,8 @@ set(PSGD_UNTYPED
   src/group/user_list.c
   src/la/eigen.c
   src/la/random.c
+  src/optim/minimize.c
+  src/optim/minimize_fit.c
   src/optim/optimizer.c
   src/optim/options.c
   src/optim/schedule.c

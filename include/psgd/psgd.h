@@ -6,6 +6,7 @@
 #include <psgd/dtype.h>
 #include <psgd/graph.h>
 #include <psgd/group.h>
+#include <psgd/minimize.h>
 #include <psgd/optim.h>
 #include <psgd/options.h>
 #include <psgd/precond.h>

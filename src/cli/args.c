@@ -49,13 +49,27 @@ int cli_status(psgd_status status)
     return wrong ? EXIT_WRONG_USE : EXIT_FAILURE;
 }
 
-static const option_row *find_option(const cli_verb *verb, const char *name)
+/* Table k of a verb, {0} past the last. */
+static cli_table table_at(const cli_verb *verb, int k)
 {
-    int count = verb->options ? *verb->option_count : 0;
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(verb->options[i].name, name)) return &verb->options[i];
+    enum { MORE = sizeof verb->tables / sizeof verb->tables[0] };
+    if (k == 0) return (cli_table){verb->options, verb->option_count};
+    return k <= MORE ? verb->tables[k - 1] : (cli_table){0};
+}
+
+static const option_row *find_row(cli_table table, const char *name)
+{
+    for (int i = 0; table.rows && i < *table.count; i++) {
+        if (!strcmp(table.rows[i].name, name)) return &table.rows[i];
     }
     return NULL;
+}
+
+static const option_row *find_option(const cli_verb *verb, const char *name)
+{
+    const option_row *row = NULL;
+    for (int k = 0; !row && table_at(verb, k).rows; k++) row = find_row(table_at(verb, k), name);
+    return row;
 }
 
 static const cli_flag *find_flag(const cli_verb *verb, const char *name)
@@ -71,8 +85,10 @@ static int refuse_flag(const cli_verb *verb, const char *name)
     const char *names[256];
     int count = 0;
     for (const cli_flag *flag = verb->flags; flag && flag->name && count < 256; flag++) names[count++] = flag->name;
-    int options = verb->options ? *verb->option_count : 0;
-    for (int i = 0; i < options && count < 256; i++) names[count++] = verb->options[i].name;
+    for (int k = 0; table_at(verb, k).rows; k++) {
+        cli_table table = table_at(verb, k);
+        for (int i = 0; i < *table.count && count < 256; i++) names[count++] = table.rows[i].name;
+    }
     const char *near = psgd__nearest(name, names, count);
     return cli_wrong_use("psgd %s has no flag --%s%s%s%s; psgd %s --help shows all", verb->name, name,
                          near ? "; did you mean --" : "", near ? near : "", near ? "?" : "", verb->name);
@@ -110,12 +126,16 @@ static void print_help(const cli_verb *verb)
         snprintf(left, sizeof left, "--%s %s", flag->name, flag->value ? flag->value : "");
         printf("  %-34s %s\n", left, flag->help);
     }
-    if (verb->options) {
-        text lines = {0};
-        psgd__options_help(&lines, verb->options, *verb->option_count);
-        if (lines.chars) fputs(lines.chars, stdout);
-        psgd__text_free(&lines);
+    text lines = {0};
+    for (int k = 0; table_at(verb, k).rows; k++) {
+        cli_table table = table_at(verb, k);
+        for (int i = 0; i < *table.count; i++) {
+            const option_row *row = &table.rows[i];
+            if (!find_flag(verb, row->name) && find_option(verb, row->name) == row) psgd__options_help(&lines, row, 1);
+        }
     }
+    if (lines.chars) fputs(lines.chars, stdout);
+    psgd__text_free(&lines);
     printf("  %-34s %s\n", "--help", "this text");
     if (verb->more) printf("\n%s", verb->more);
 }
@@ -190,12 +210,22 @@ bool cli_count(const char *flag, const char *word, int64_t *count)
     return false;
 }
 
+psgd_status cli_options_of(const cli_table *tables, int count, const cli_args *args, psgd_options *options)
+{
+    for (int i = 0; i < args->flag_count; i++) {
+        bool known = false;
+        for (int k = 0; k < count; k++) known = known || find_row(tables[k], args->name[i]);
+        if (known) PSGD_TRY(psgd_options_set(options, args->name[i], args->value[i]));
+    }
+    return PSGD_OK;
+}
+
 psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options)
 {
     PSGD_TRY(psgd_options_create(NULL, options));
-    for (int i = 0; i < args->flag_count; i++) {
-        if (!find_option(verb, args->name[i])) continue;
-        psgd_status status = psgd_options_set(*options, args->name[i], args->value[i]);
+    for (int k = 0; table_at(verb, k).rows; k++) {
+        cli_table table = table_at(verb, k);
+        psgd_status status = cli_options_of(&table, 1, args, *options);
         if (status != PSGD_OK) {
             psgd_options_free(*options);
             *options = NULL;

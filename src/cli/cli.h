@@ -26,12 +26,18 @@ typedef struct cli_args {
     int flag_count;
 } cli_args;
 
+typedef struct cli_table {
+    const option_row *rows;
+    const int *count;
+} cli_table;
+
 typedef struct cli_verb {
     const char *name, *usage, *summary; /* "fit", "psgd fit --group SPEC ...", one line */
     const cli_flag *flags;              /* ends with a NULL name */
     const option_row *options;          /* more flags, passed on to the library; may be NULL */
     const int *option_count;
-    const char *more; /* text after the flags in --help; may be NULL */
+    cli_table tables[3]; /* yet more of them; a name counts where it comes first */
+    const char *more;    /* text after the flags in --help; may be NULL */
     int (*run)(const cli_args *args);
 } cli_verb;
 
@@ -49,7 +55,10 @@ bool cli_dtype(const char *word, psgd_dtype *dtype);
 bool cli_number(const char *flag, const char *word, double *number);
 bool cli_count(const char *flag, const char *word, int64_t *count);
 
-/* The flags that are rows of verb->options as an option list for the library. */
+/* The flags that are options of the verb as an option list for the library. */
 psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options);
+
+/* Sets those flags that are rows of these tables. */
+psgd_status cli_options_of(const cli_table *tables, int count, const cli_args *args, psgd_options *options);
 
 #endif

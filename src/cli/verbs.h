@@ -6,6 +6,8 @@
 
 extern const cli_verb verb_group;
 extern const cli_verb verb_fit;
+extern const cli_verb verb_minimize;
+extern const cli_verb verb_paper;
 extern const cli_verb verb_demo;
 extern const cli_verb verb_report;
 

@@ -1,0 +1,138 @@
+/* psgd paper: the paper's experiments. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "train/rosenbrock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_table(const rosenbrock_runs *runs)
+{
+    static const int at[] = {10, 50, 100, 150, 200, 300, 500};
+    printf("%-18s", "iteration");
+    for (int k = 0; k < 7; k++) printf(" %28d", at[k]);
+    printf("\n%-18s", "");
+    for (int k = 0; k < 7; k++) printf(" %28s", "median [quartiles]");
+    putchar('\n');
+    for (int m = 0; m < ROSENBROCK_METHODS; m++) {
+        printf("%-18s", psgd__rosenbrock_methods[m].name);
+        for (int k = 0; k < 7; k++) {
+            double q[3];
+            char cell[64];
+            psgd__rosenbrock_quartiles(runs, m, at[k], q);
+            snprintf(cell, sizeof cell, "%.2g [%.2g, %.2g]", q[1], q[0], q[2]);
+            printf(" %28s", cell);
+        }
+        putchar('\n');
+    }
+}
+
+static int rosenbrock(const char *folder)
+{
+    int created;
+    rosenbrock_runs *runs = psgd__alloc(NULL, 1, sizeof *runs);
+    psgd_status status = runs ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the runs");
+    if (status == PSGD_OK) status = psgd__rosenbrock_run_all(runs);
+    if (status == PSGD_OK) status = psgd__folder_create(folder, &created);
+    if (status == PSGD_OK) status = psgd__rosenbrock_csv((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) status = psgd__rosenbrock_figure((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) {
+        print_table((const rosenbrock_runs *)runs);
+        printf("written: %s/rosenbrock.csv, rosenbrock.svg, rosenbrock.png\n", folder);
+    }
+    psgd__free(NULL, runs);
+    return cli_status(status);
+}
+
+/* The step sizes of the paper's sequence: 1, 2 and 5 times powers of ten. */
+static double sequence(int k)
+{
+    static const double digit[] = {1, 2, 5};
+    return digit[(k % 3 + 3) % 3] * pow(10, floor(k / 3.0));
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over the seeds of the value that is reached; methods that draw nothing need one seed. From (-1, 1) a first
+ * step of 0.5 along the gradient ends on the minimum, by coincidence: that does not count. */
+static psgd_status score(const rosenbrock_method *method, double lr, double step, int at, double *result)
+{
+    double values[ROSENBROCK_ITERATIONS + 1], reached[ROSENBROCK_SEEDS];
+    int seeds = method->options[0] ? ROSENBROCK_SEEDS : 1;
+    for (int seed = 0; seed < seeds; seed++) {
+        PSGD_TRY(psgd__rosenbrock_run(method, lr, step, seed, values));
+        reached[seed] = values[1] == 0 ? HUGE_VAL : values[at];
+    }
+    qsort(reached, (size_t)seeds, sizeof reached[0], compare);
+    *result = reached[seeds / 2];
+    return PSGD_OK;
+}
+
+static psgd_status search_method(const rosenbrock_method *method, int at)
+{
+    enum { LEAST = -12, MOST = 0, FIT_LEAST = -6, FIT_MOST = -1 };
+    bool fits = method->options[0] != NULL;
+    double best = HUGE_VAL, best_lr = 0, best_step = 0;
+    for (int f = FIT_LEAST; f <= (fits ? FIT_MOST : FIT_LEAST); f++) {
+        for (int k = LEAST; k <= MOST; k++) {
+            double value, step = fits ? sequence(f) : 0;
+            PSGD_TRY(score(method, sequence(k), step, at, &value));
+            if (value < best) {
+                best = value;
+                best_lr = sequence(k);
+                best_step = step;
+            }
+        }
+    }
+    char step[32] = "";
+    if (fits) snprintf(step, sizeof step, "%g", best_step);
+    printf("%-18s %12g %12s %14.3g\n", method->name, best_lr, step, best);
+    fflush(stdout);
+    return PSGD_OK;
+}
+
+static int search(void)
+{
+    static const int at[] = {200, 1000};
+    for (int k = 0; k < 2; k++) {
+        printf("%-18s %12s %12s  value after %d\n", "method", "best mu", "best mu0", at[k]);
+        for (int m = 0; m < ROSENBROCK_METHODS; m++) {
+            psgd_status status = search_method(&psgd__rosenbrock_methods[m], at[k]);
+            if (status != PSGD_OK) return cli_status(status);
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
+static int run(const cli_args *args)
+{
+    if (args->positional_count != 1 || strcmp(args->positional[0], "rosenbrock") != 0) {
+        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock");
+    }
+    const char *out = cli_value(args, "out");
+    return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
+}
+
+static const cli_flag flags[] = {
+    {"out", "DIR", "where the files go [.]"},
+    {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
+    {0},
+};
+
+const cli_verb verb_paper = {
+    .name = "paper",
+    .usage = "psgd paper rosenbrock [--out DIR] [--search]",
+    .summary = "Do an experiment of the paper again",
+    .flags = flags,
+    .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
+            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n",
+    .run = run,
+};

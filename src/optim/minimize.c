@@ -1,0 +1,248 @@
+/* psgd_minimize: fit, direction -Pg, line search, until the gradient is small.
+ *
+ * The safeguards are a line search, the number of pairs and updates an iteration takes, and the scale of Q: where no
+ * lower point is found along -Pg, Q becomes a multiple of I and the fit starts again. */
+#include "optim/minimize.h"
+#include "core/memory.h"
+#include "core/status.h"
+#include "optim/search.h"
+
+#include <float.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WHOLE_MOST = 256, TRI_MOST = 2048, FEW_PAIRS = 16 };
+
+#define FIELD(name) offsetof(minimize_settings, name)
+
+const option_row psgd__minimize_options[] = {
+    {"group", OPTION_TEXT, FIELD(group), "auto", .help = "of Q; auto: tri, or diag above 2048 unknowns"},
+    {"tolerance", OPTION_NUMBER, FIELD(tolerance), "1e-8", .least = 0, .most = HUGE_VAL,
+     .help = "ends at a gradient of this norm times 1 + |f|"},
+    {"max-iterations", OPTION_COUNT, FIELD(max_iterations), "10000", .least = 0, .most = 1e15,
+     .help = "the most iterations"},
+    {"max-evaluations", OPTION_COUNT, FIELD(max_evaluations), "1000000", .least = 1, .most = 1e15,
+     .help = "the most evaluations of the function"},
+    {"pairs", OPTION_COUNT, FIELD(pairs), "0", .least = 0, .most = 1e6,
+     .help = "Hessian-vector products an iteration; 0: as many as unknowns up to 256, else 16"},
+    {"updates", OPTION_COUNT, FIELD(updates), "16", .least = 1, .most = 1e6,
+     .help = "the most updates of Q an iteration, where products give all of H"},
+    {"noisy", OPTION_FLAG, FIELD(noisy), "no", .help = "no line search: steps of lr, whether f falls or not"},
+    {"lr", OPTION_NUMBER, FIELD(lr), "0.1", .least = 0, .most = 1, .above = true, .help = "noisy: the step size"},
+    {"seed", OPTION_COUNT, FIELD(seed), "0", .least = 0, .most = 9e15, .help = "of v where it is drawn"},
+};
+
+const int psgd__minimize_option_count = (int)(sizeof psgd__minimize_options / sizeof psgd__minimize_options[0]);
+
+const char *psgd_ending_text(psgd_ending ending)
+{
+    switch (ending) {
+    case PSGD_CONVERGED:
+        return "converged";
+    case PSGD_STALLED:
+        return "no lower point found";
+    case PSGD_OUT_OF_ITERATIONS:
+        return "out of iterations";
+    case PSGD_OUT_OF_TIME:
+        return "out of evaluations";
+    case PSGD_STOPPED:
+        return "stopped by the caller";
+    }
+    return "unknown";
+}
+
+psgd_status psgd_minimize_options_text(const psgd_context *context, char **help)
+{
+    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_minimize_options_text: help is NULL");
+    text lines = {.context = context};
+    psgd__options_help(&lines, psgd__minimize_options, psgd__minimize_option_count);
+    *help = lines.chars;
+    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+}
+
+psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *value, double *gradient)
+{
+    self->now.evaluations++;
+    if (gradient) self->now.gradients++;
+    int code = self->function->evaluate(self->function->data, self->n, x, value, gradient);
+    return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the function reported failure %d", code);
+}
+
+static double dot(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
+
+static psgd_status create_precond(minimizer *self)
+{
+    const char *group = self->settings.group;
+    if (!strcmp(group, "auto")) group = self->n <= TRI_MOST ? "tri" : "diag";
+    psgd_options *options;
+    PSGD_TRY(psgd_options_create(self->context, &options));
+    psgd_status status = psgd_options_set(options, "norm", "none");
+    if (status == PSGD_OK) status = psgd_options_set_number(options, "pairs", (double)self->pairs);
+    if (status == PSGD_OK) {
+        status = psgd_precond_create(self->context, group, 1, &self->n, PSGD_F64, options, &self->precond);
+    }
+    psgd_options_free(options);
+    return status;
+}
+
+static psgd_status create(minimizer *self)
+{
+    int64_t n = self->n, k = self->settings.pairs, numbers;
+    self->pairs = k ? k : n <= WHOLE_MOST ? n : FEW_PAIRS;
+    if (self->pairs > n) self->pairs = n;
+    self->whole = self->pairs == n;
+    if (!psgd__mul_fits(n, 7 + 4 * self->pairs + (self->whole ? n : 0), &numbers)) numbers = INT64_MAX;
+    self->memory = psgd__alloc(self->context, numbers, sizeof(double));
+    if (!self->memory) {
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to minimise over %lld unknowns", (long long)n);
+    }
+    double **one[] = {&self->x, &self->g, &self->d, &self->x_next, &self->g_next, &self->probe, &self->power};
+    double **many[] = {&self->v, &self->h, &self->a, &self->b}, *at = self->memory;
+    for (int i = 0; i < 7; i++, at += n) *one[i] = at;
+    for (int i = 0; i < 4; i++, at += n * self->pairs) *many[i] = at;
+    self->H = self->whole ? at : NULL;
+    return create_precond(self);
+}
+
+static psgd_status along(void *data, double a, double *value, double *slope)
+{
+    minimizer *self = data;
+    for (int64_t i = 0; i < self->n; i++) self->x_next[i] = self->x[i] + a * self->d[i];
+    PSGD_TRY(psgd__minimizer_evaluate(self, self->x_next, value, self->g_next));
+    *slope = dot(self->n, self->g_next, self->d);
+    return PSGD_OK;
+}
+
+/* d <- -Pg; false where that is not finite or does not descend. */
+static psgd_status direction(minimizer *self, double *slope)
+{
+    PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_P, self->g, self->d));
+    for (int64_t i = 0; i < self->n; i++) self->d[i] = -self->d[i];
+    *slope = dot(self->n, self->g, self->d);
+    return PSGD_OK;
+}
+
+/* Moves to the point that the search has left in x_next, g_next. */
+static void accept(minimizer *self, double value)
+{
+    memcpy(self->x, self->x_next, (size_t)self->n * sizeof(double));
+    memcpy(self->g, self->g_next, (size_t)self->n * sizeof(double));
+    self->value = value;
+    self->norm = sqrt(dot(self->n, self->g, self->g));
+}
+
+static psgd_status search(minimizer *self, bool *moved)
+{
+    double slope;
+    *moved = false;
+    PSGD_TRY(direction(self, &slope));
+    if (!(slope < 0) || !isfinite(slope)) return PSGD_OK;
+    line_search s = {.value = self->value,
+                     .slope = slope,
+                     .first = 1,
+                     .decrease = 1e-4,
+                     .curvature = 0.9,
+                     .longest = 1e10,
+                     .most = 60,
+                     .noise = 10 * DBL_EPSILON * fabs(self->value)};
+    PSGD_TRY(psgd__line_search(&s, along, self));
+    double norm = sqrt(dot(self->n, self->g_next, self->g_next));
+    *moved = s.found && isfinite(norm) && (s.reached < self->value || norm < self->norm);
+    if (*moved) accept(self, s.reached);
+    return PSGD_OK;
+}
+
+/* Without a decrease test: a step of lr along -Pg, of at most the length of x or 1. */
+static psgd_status noisy_step(minimizer *self, bool *moved)
+{
+    double slope, value;
+    PSGD_TRY(direction(self, &slope));
+    double length = sqrt(dot(self->n, self->d, self->d)), room = 1 + sqrt(dot(self->n, self->x, self->x));
+    double a = self->settings.lr * fmin(1, room / length);
+    PSGD_TRY(along(self, isfinite(a) ? a : 0, &value, &slope));
+    double norm = sqrt(dot(self->n, self->g_next, self->g_next));
+    *moved = isfinite(value) && isfinite(norm);
+    if (*moved) accept(self, value);
+    return PSGD_OK;
+}
+
+static bool ended(minimizer *self)
+{
+    const minimize_settings *set = &self->settings;
+    self->now.value = self->value;
+    self->now.gradient_norm = self->norm;
+    if (self->norm <= set->tolerance * (1 + fabs(self->value))) {
+        self->now.ending = PSGD_CONVERGED;
+    } else if (self->now.iterations >= set->max_iterations) {
+        self->now.ending = PSGD_OUT_OF_ITERATIONS;
+    } else if (self->now.evaluations >= set->max_evaluations) {
+        self->now.ending = PSGD_OUT_OF_TIME;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static psgd_status iterate(minimizer *self, bool *moved)
+{
+    PSGD_TRY(psgd__minimizer_fit(self));
+    if (self->settings.noisy) return noisy_step(self, moved);
+    PSGD_TRY(search(self, moved));
+    if (*moved) return PSGD_OK;
+    PSGD_TRY(psgd__minimizer_start_again(self));
+    return search(self, moved);
+}
+
+static psgd_status run(minimizer *self, psgd_progress progress, void *progress_data)
+{
+    PSGD_TRY(psgd__minimizer_evaluate(self, self->x, &self->value, self->g));
+    self->norm = sqrt(dot(self->n, self->g, self->g));
+    if (!isfinite(self->value) || !isfinite(self->norm)) {
+        return psgd__fail(PSGD_ERR_NOT_FINITE, "the function or its gradient is not finite at the start");
+    }
+    while (!ended(self)) {
+        bool moved;
+        PSGD_TRY(iterate(self, &moved));
+        self->now.iterations++;
+        if (!moved && !self->settings.noisy) {
+            ended(self);
+            self->now.ending = PSGD_STALLED;
+            return PSGD_OK;
+        }
+        self->now.value = self->value;
+        self->now.gradient_norm = self->norm;
+        if (progress && progress(progress_data, &self->now, self->n, self->x)) {
+            self->now.ending = PSGD_STOPPED;
+            return PSGD_OK;
+        }
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, const psgd_function *function,
+                          const psgd_options *options, psgd_progress progress, void *progress_data, psgd_result *result)
+{
+    if (n < 1 || !x || !function || !function->evaluate) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_minimize needs at least one unknown, x and a function");
+    }
+    minimizer self = {.context = context, .function = function, .n = n};
+    option_table table = {psgd__minimize_options, psgd__minimize_option_count, &self.settings};
+    PSGD_TRY(psgd__options_read(options, &table, 1));
+    psgd_status status = create(&self);
+    if (status == PSGD_OK) {
+        memcpy(self.x, x, (size_t)n * sizeof(double));
+        status = run(&self, progress, progress_data);
+        memcpy(x, self.x, (size_t)n * sizeof(double));
+    }
+    if (result) *result = self.now;
+    psgd_precond_free(self.precond);
+    psgd__free(context, self.memory);
+    return status;
+}
