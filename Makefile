@@ -8,6 +8,8 @@
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
+MAKEFLAGS += --no-print-directory
+
 .PHONY: all deps demo test check format install clean
 
 all: deps
