@@ -9,6 +9,11 @@
 
 static const cli_verb *const verbs[] = {
     &verb_group, &verb_fit, &verb_minimize, &verb_paper, &verb_demo, &verb_report,
+    &verb_group,
+    &verb_fit,
+    &verb_demo,
+    &verb_report,
+    &verb_bench,
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };

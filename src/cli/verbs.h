@@ -10,5 +10,6 @@ extern const cli_verb verb_minimize;
 extern const cli_verb verb_paper;
 extern const cli_verb verb_demo;
 extern const cli_verb verb_report;
+extern const cli_verb verb_bench;
 
 #endif

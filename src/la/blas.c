@@ -3,6 +3,7 @@
 #include "la/blas.h"
 
 #include <cblas.h>
+#include <omp.h>
 
 #ifdef PSGD_REAL_F64
 #define BLAS(name) cblas_d##name
@@ -141,6 +142,10 @@ static void small_tri_product(int64_t n, int64_t ld, bool lower, const real *T, 
     }
 }
 
+enum {
+    SIDE_BY_SIDE = 1024
+}; /* side up to which the two halves run on a thread each: their products are too small to share */
+
 /* [T11 T12; 0 T22] [Q11 Q12; 0 Q22]: the corner is T11 Q12 + T12 Q22, then each half by itself. Lower triangles are the
  * same with the halves exchanged. */
 static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
@@ -162,8 +167,13 @@ static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) Qc[i * ld + j] += Tc[i * ld + j];
     }
-    tri_product(h, ld, lower, T, Q);
-    tri_product(g, ld, lower, T22, Q22);
+#pragma omp parallel sections num_threads(2) if (n <= SIDE_BY_SIDE && !omp_in_parallel() && omp_get_max_threads() > 1)
+    {
+#pragma omp section
+        tri_product(h, ld, lower, T, Q);
+#pragma omp section
+        tri_product(g, ld, lower, T22, Q22);
+    }
 }
 
 void la_tri_product(int64_t n, bool lower, real *T, real *Q)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum {
-    BLOCK = 64,      /* rows that are solved before the columns to their right are touched */
+    BLOCK = 128,     /* rows that are solved before the columns to their right are touched */
     MAX_PARTS = 32,  /* column parts; each has its own partial sums */
     PART = 1024,     /* columns in a part, unless that would make too many */
     PARALLEL = 1400, /* rows below which one thread is faster */
@@ -50,35 +50,49 @@ static void form_panel(const la_kernels *k, int64_t n, const real *Q, int64_t fr
     }
 }
 
+typedef struct form_sums {
+    double corner[BLOCK], part[MAX_PARTS][BLOCK];
+    int64_t width, parts; /* of the column parts */
+} form_sums;
+
+/* x_i <- Q_i x for the rows from .. to - 1, once all their columns have been gone through. */
+static void form_finish(const form_sums *sums, int64_t from, int64_t to, real *x)
+{
+    for (int64_t i = from; i < to; i++) {
+        double sum = sums->corner[i - from];
+        for (int64_t p = to / sums->width; p < sums->parts; p++) sum += sums->part[p][i - from];
+        x[i] = (real)sum;
+    }
+}
+
 /* Downward: a_i = Q_i x; y_i <- y_i / Q_ii and then y <- y - y_i Q_i. */
 void la_packed_form(int64_t n, const real *Q, real *x, real *y)
 {
     const la_kernels *k = la_kernel();
+    form_sums sums; /* too large to be cleared for a small triangle */
+    sums.width = larger(PART, (n + MAX_PARTS - 1) / MAX_PARTS);
+    sums.parts = (n + sums.width - 1) / sums.width;
     if (n <= BLOCK) {
-        double dot[BLOCK];
-        form_corner(k, n, Q, 0, n, x, y, dot);
-        for (int64_t i = 0; i < n; i++) x[i] = (real)dot[i];
+        form_corner(k, n, Q, 0, n, x, y, sums.corner);
+        for (int64_t i = 0; i < n; i++) x[i] = (real)sums.corner[i];
         return;
     }
-    double corner[BLOCK], part[MAX_PARTS][BLOCK];
-    int64_t width = larger(PART, (n + MAX_PARTS - 1) / MAX_PARTS), parts = (n + width - 1) / width;
 #pragma omp parallel if (n >= PARALLEL)
     for (int64_t from = 0; from < n; from += BLOCK) {
         int64_t to = smaller(n, from + BLOCK);
 #pragma omp single
-        form_corner(k, n, Q, from, to, x, y, corner);
-#pragma omp for schedule(static, 1)
-        for (int64_t p = to / width; p < parts; p++) {
-            int64_t left = larger(to, p * width), right = smaller(n, (p + 1) * width);
-            form_panel(k, n, Q, from, to, left, larger(left, right), x, y, part[p]);
+        {
+            if (from) form_finish(&sums, from - BLOCK, from, x);
+            form_corner(k, n, Q, from, to, x, y, sums.corner);
         }
-#pragma omp single
-        for (int64_t i = from; i < to; i++) {
-            double sum = corner[i - from];
-            for (int64_t p = to / width; p < parts; p++) sum += part[p][i - from];
-            x[i] = (real)sum;
+#pragma omp for schedule(static, 1)
+        for (int64_t p = to / sums.width; p < sums.parts; p++) {
+            int64_t left = larger(to, p * sums.width), right = larger(left, smaller(n, (p + 1) * sums.width));
+            form_panel(k, n, Q, from, to, left, right, x, y, sums.part[p]);
         }
     }
+    int64_t last = (n - 1) / BLOCK * BLOCK;
+    form_finish(&sums, last, n, x);
 }
 
 /* Row i of triu(xx')Q is x_i sum_{j >= i} x_j Q_j: upward, with the sums of old rows kept as they grow. */

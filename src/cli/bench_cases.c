@@ -1,0 +1,126 @@
+/* Which specs and shapes are measured, and what each op on them costs at least. */
+#include "cli/bench.h"
+
+#include <string.h>
+
+/* AlexNet, LSTM and LeNet of the paper, and vectors. */
+const bench_case bench_cases[] = {
+    {"tri", "2", true},
+    {"tri", "100", true},
+    {"tri", "1000", true},
+    {"tri", "4000", true},
+    {"diag", "1000000", true},
+    {"diag", "62400000", true},
+    {"xmat", "1000000", false},
+    {"xmat", "62400000", true},
+    {"scan", "120x257", true},
+    {"scan", "800x401", true},
+    {"scan", "33278x201", true},
+    {"scan", "96x364", false},
+    {"scan", "256x2401", false},
+    {"scan", "384x2305", false},
+    {"scan", "384x3457", false},
+    {"scan", "256x3457", true},
+    {"scan", "1000x4097", true},
+    {"scan", "4096x4097", true},
+    {"scan", "4096x9217", true},
+    {"kron(diag,diag)", "800x401", false},
+    {"kron(diag,diag)", "33278x201", false},
+    {"kron(diag,diag)", "4096x4097", true},
+    {"kron(diag,diag)", "4096x9217", true},
+    {"scaw", "120x257", true},
+    {"scaw", "800x401", true},
+    {"scaw", "33278x201", true},
+    {"scaw", "96x364", false},
+    {"scaw", "256x2401", false},
+    {"scaw", "384x2305", false},
+    {"scaw", "384x3457", false},
+    {"scaw", "256x3457", true},
+    {"scaw", "1000x4097", true},
+    {"scaw", "4096x4097", false},
+    {"kron(tri,diag)", "800x401", false},
+    {"kron(tri,diag)", "1000x4097", true},
+    {"kron(tri,diag)", "4096x4097", false},
+    {"kron(norm,tri)", "800x401", true},
+    {"kron(norm,tri)", "1000x4097", true},
+    {"kron(tri,norm)", "1000x4097", false},
+    {"kron(tri,tri)", "120x257", true},
+    {"kron(tri,tri)", "96x364", false},
+    {"kron(tri,tri)", "800x401", true},
+    {"kron(tri,tri)", "256x2401", false},
+    {"kron(tri,tri)", "384x2305", false},
+    {"kron(tri,tri)", "384x3457", false},
+    {"kron(tri,tri)", "256x3457", false},
+    {"kron(tri,tri)", "1000x4097", false},
+    {"kron(tri,tri)", "4096x4097", false},
+    {"kron(tri,tri)", "4096x9217", false},
+};
+
+const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];
+
+/* Numbers of Q that an op of a flat group reads or writes for each parameter, and of the parameter and its like. A
+ * result that is not in memory already is read before it is written, unless it is streamed. */
+typedef struct flat_rule {
+    const char *spec;
+    double update, apply, step; /* numbers moved per parameter */
+} flat_rule;
+
+/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e; v, h, d, e, d out, e out. apply: q, x, y out. A step also reads
+ * and writes theta instead of y. */
+static const flat_rule flat[] = {
+    {"diag", 7, 3, 7 + 4},
+    {"xmat", 10, 5, 10 + 6},
+};
+
+static bool is(const char *spec, const char *name)
+{
+    return !strcmp(spec, name);
+}
+
+static bool flat_work(const char *spec, int64_t n, double size, bench_op op, bench_work *work)
+{
+    for (size_t i = 0; i < sizeof flat / sizeof flat[0]; i++) {
+        const flat_rule *rule = &flat[i];
+        if (!is(spec, rule->spec)) continue;
+        double numbers = op == BENCH_UPDATE ? rule->update : op == BENCH_APPLY ? rule->apply : rule->step;
+        work->written = numbers * size * (double)n;
+        work->resident = work->written;
+        return true;
+    }
+    if (!is(spec, "tri")) return false;
+    double triangle = (double)n * (double)(n + 1) / 2 * size;
+    work->read = op == BENCH_APPLY ? 2 * triangle : triangle + (op == BENCH_STEP ? 2 * triangle : 0);
+    work->written = op == BENCH_APPLY ? 0 : 2 * triangle;
+    work->resident = triangle;
+    return true;
+}
+
+/* One triangular factor of side s on k fibres: trmm and trsm for A and B, two syrk, the product of two triangles. */
+static double triangle_flops(double s, double k, bench_op op)
+{
+    double update = 4 * s * s * k + s * s * s / 3, apply = 2 * s * s * k;
+    return op == BENCH_UPDATE ? update : op == BENCH_APPLY ? apply : update + apply;
+}
+
+bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work)
+{
+    double size = (double)psgd_dtype_size(dtype);
+    *work = (bench_work){0};
+    if (modes == 1) return flat_work(spec, shape[0], size, op, work);
+    if (modes != 2) return false;
+
+    double n = (double)shape[0] * (double)shape[1];
+    bool left = !strncmp(spec, "kron(tri,", 9), right = is(spec, "scaw") || strstr(spec, ",tri)");
+    if (!left && !right) {
+        /* v and h once; x, y and, for a step, theta instead of y. */
+        work->read = op == BENCH_APPLY ? 0 : 2 * n * size;
+        work->written = op == BENCH_UPDATE ? 0 : 3 * n * size;
+        work->resident = work->read + work->written;
+        return true;
+    }
+    if (left) work->flops += triangle_flops((double)shape[0], (double)shape[1], op);
+    if (right) work->flops += triangle_flops((double)shape[1], (double)shape[0], op);
+    work->side = right && (!left || shape[1] > shape[0]) ? shape[1] : shape[0];
+    work->fibres = work->side == shape[1] ? shape[0] : shape[1];
+    return true;
+}

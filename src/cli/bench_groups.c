@@ -1,0 +1,201 @@
+/* Measures update, apply and step of each case. Between its runs the limits of the machine are measured as well: on a
+ * shared machine both change from one second to the next, and only their ratio means something. */
+#include "cli/bench.h"
+#include "cli/cli.h"
+#include "core/memory.h"
+#include "precond/precond.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const op_names[BENCH_OPS] = {"update", "apply", "step"};
+static const double IN_CACHE = 64e6;
+
+typedef struct bench_run {
+    const bench_settings *settings;
+    const char *spec, *shape_word;
+    int modes;
+    int64_t shape[32], n;
+    psgd_precond *precond;
+    char *v, *h, *theta;
+    int64_t calls; /* so that pairs alternate: Q neither settles nor runs away */
+} bench_run;
+
+typedef struct bench_result {
+    bench_samples time[BENCH_OPS], read, write, product;
+} bench_result;
+
+static psgd_status call(bench_run *run, bench_op op)
+{
+    bool swap = run->calls++ % 2;
+    const void *v = swap ? run->h : run->v, *h = swap ? run->v : run->h;
+    if (op != BENCH_APPLY) PSGD_TRY(psgd_precond_update(run->precond, v, h));
+    if (op == BENCH_APPLY) return psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->theta);
+    if (op == BENCH_STEP) psgd__precond_descend(run->precond, 1e-9, run->h, run->theta);
+    return PSGD_OK;
+}
+
+/* Seconds for one call, from as many as make the clock exact. */
+static psgd_status time_op(bench_run *run, bench_op op, double *seconds)
+{
+    int64_t times = 1;
+    for (;;) {
+        double start = bench_now();
+        for (int64_t i = 0; i < times; i++) PSGD_TRY(call(run, op));
+        double spent = bench_now() - start;
+        *seconds = spent / (double)times;
+        if (spent > 2e-4 || times > 1000000) return PSGD_OK;
+        times = spent > 2e-6 ? (int64_t)(4e-4 / spent * (double)times) + 1 : times * 100;
+    }
+}
+
+static void measure_limits(const bench_run *run, const bench_probe *probe, bench_result *result)
+{
+    bench_work work;
+    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return;
+    if (work.flops > 0) {
+        bench_add(&result->product, bench_product_rate(run->settings->dtype, work.fibres, work.side));
+    } else if (work.resident >= IN_CACHE) {
+        bench_add(&result->read, bench_read_rate(probe));
+        bench_add(&result->write, bench_write_rate(probe));
+    }
+}
+
+static psgd_status measure(bench_run *run, const bench_probe *probe, bench_result *result)
+{
+    double budget = run->settings->quick ? 0.5 : 3, start = bench_now(), seconds;
+    int least = run->settings->quick ? 3 : 5;
+    for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(call(run, (bench_op)op));
+    for (int i = 0; i < BENCH_MAX_SAMPLES; i++) {
+        double spent = bench_now() - start;
+        if (i > 0 && spent > budget && (i >= least || spent > 20 * budget)) break;
+        measure_limits(run, probe, result);
+        for (int op = 0; op < BENCH_OPS; op++) {
+            PSGD_TRY(time_op(run, (bench_op)op, &seconds));
+            bench_add(&result->time[op], seconds);
+        }
+    }
+    return PSGD_OK;
+}
+
+/* The least time that the limits allow, or 0 where there is nothing to compare with. */
+static double ideal(const bench_work *work, const bench_result *result)
+{
+    double product = bench_quantile(&result->product, 0.5);
+    if (work->flops > 0) return product > 0 ? work->flops / product : 0;
+    if (work->resident < IN_CACHE || !result->read.count) return 0;
+    return work->read / bench_quantile(&result->read, 0.5) + work->written / bench_quantile(&result->write, 0.5);
+}
+
+static void print_result(const bench_run *run, const bench_result *result)
+{
+    for (int op = 0; op < BENCH_OPS; op++) {
+        bench_work work;
+        const bench_samples *t = &result->time[op];
+        double time = bench_quantile(t, 0.5), low = bench_quantile(t, 0.1), high = bench_quantile(t, 0.9);
+        bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, (bench_op)op, &work);
+        double amount = work.flops > 0 ? work.flops : work.read + work.written, part = ideal(&work, result) / time;
+        const char *unit = work.flops > 0 ? "flops" : "bytes";
+        double limit = work.flops > 0 ? bench_quantile(&result->product, 0.5) : bench_quantile(&result->write, 0.5);
+        if (run->settings->json) {
+            printf("{\"spec\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,\"p10\":%.6g,"
+                   "\"p90\":%.6g,\"runs\":%d",
+                   run->spec, run->shape_word, psgd_dtype_name(run->settings->dtype), op_names[op], time, low, high,
+                   t->count);
+            if (counted) printf(",\"%s\":%.6g,\"per_second\":%.6g", unit, amount, amount / time);
+            if (counted && part > 0) printf(",\"limit_per_second\":%.6g,\"of_limit\":%.3f", limit, part);
+            puts("}");
+        } else {
+            char share[16] = "";
+            if (part > 0) (void)snprintf(share, sizeof share, "%.0f %%", 100 * part);
+            printf("%-16s %-11s %-7s %11.4f ms (%9.4f .. %9.4f) %9.4g %-5s %8.1f G%s/s %8s\n", run->spec,
+                   run->shape_word, op_names[op], 1e3 * time, 1e3 * low, 1e3 * high, amount, unit, amount / time * 1e-9,
+                   work.flops > 0 ? "FLOP" : "B", share);
+        }
+    }
+    fflush(stdout);
+}
+
+static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const char *source,
+                            const char *shape)
+{
+    bench_run run = {.settings = settings, .spec = source, .shape_word = shape, .n = 1};
+    bench_result result = {0};
+    if (!cli_shape(shape, &run.modes, run.shape)) return PSGD_ERR_ARGUMENT;
+    for (int i = 0; i < run.modes; i++) run.n *= run.shape[i];
+    size_t size = psgd_dtype_size(settings->dtype);
+    PSGD_TRY(psgd_precond_create(NULL, source, run.modes, run.shape, settings->dtype, NULL, &run.precond));
+    run.v = psgd__alloc(NULL, run.n, size);
+    run.h = psgd__alloc(NULL, run.n, size);
+    run.theta = psgd__alloc(NULL, run.n, size);
+    psgd_status status = run.v && run.h && run.theta ? PSGD_OK
+                                                     : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
+    if (status == PSGD_OK) {
+        psgd_normal_fill(settings->dtype, 1, 0, 0, 0, run.n, run.v);
+        psgd_normal_fill(settings->dtype, 1, 1, 0, 0, run.n, run.h);
+        memset(run.theta, 0, (size_t)run.n * size);
+        status = measure(&run, probe, &result);
+    }
+    if (status == PSGD_OK) print_result(&run, &result);
+    psgd_precond_free(run.precond);
+    psgd__free(NULL, run.v);
+    psgd__free(NULL, run.h);
+    psgd__free(NULL, run.theta);
+    return status;
+}
+
+/* Normal deviates: what drawing v costs. */
+static void measure_normals(const bench_settings *settings, const bench_probe *probe)
+{
+    bench_samples rate = {0};
+    int64_t count = probe->count / (settings->dtype == PSGD_F64 ? 2 : 1);
+    for (int i = 0; i < 9; i++) {
+        double start = bench_now();
+        psgd_normal_fill(settings->dtype, 1, 0, (uint64_t)i, 0, count, probe->memory);
+        bench_add(&rate, (double)count / (bench_now() - start));
+    }
+    double middle = bench_quantile(&rate, 0.5), low = bench_quantile(&rate, 0.1), high = bench_quantile(&rate, 0.9);
+    if (settings->json) {
+        printf("{\"normals_per_second\":%.6g,\"p10\":%.6g,\"p90\":%.6g,\"dtype\":\"%s\"}\n", middle, low, high,
+               psgd_dtype_name(settings->dtype));
+    } else {
+        printf("normal deviates, %s: %.0f million a second (%.0f .. %.0f)\n", psgd_dtype_name(settings->dtype),
+               middle * 1e-6, low * 1e-6, high * 1e-6);
+    }
+    memset(probe->memory, 0, (size_t)probe->count * sizeof(float));
+}
+
+static void print_limits(const bench_settings *settings, const bench_probe *probe)
+{
+    bench_samples read = {0}, write = {0}, product = {0};
+    for (int i = 0; i < 7; i++) {
+        bench_add(&read, bench_read_rate(probe));
+        bench_add(&write, bench_write_rate(probe));
+        bench_add(&product, bench_product_rate(settings->dtype, 1536, 1536));
+    }
+    const char *format = settings->json ? "{\"read\":%.6g,\"read_write\":%.6g,\"product\":%.6g}\n"
+                                        : "memory: %.1f GB/s read, %.1f read and written; product: %.0f GFLOP/s\n";
+    double unit = settings->json ? 1 : 1e-9;
+    printf(format, unit * bench_quantile(&read, 0.5), unit * bench_quantile(&write, 0.5),
+           unit * bench_quantile(&product, 0.5));
+}
+
+psgd_status bench_groups(const bench_settings *settings)
+{
+    bench_probe probe;
+    if (!bench_probe_create(&probe)) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to measure the machine with");
+    print_limits(settings, &probe);
+    measure_normals(settings, &probe);
+    psgd_status status = PSGD_OK;
+    if (settings->spec && settings->shape) status = run_case(settings, &probe, settings->spec, settings->shape);
+    for (int i = 0; !(settings->spec && settings->shape) && i < bench_case_count && status == PSGD_OK; i++) {
+        const bench_case *c = &bench_cases[i];
+        bool wanted = (!settings->spec || !strcmp(settings->spec, c->spec)) &&
+                      (!settings->shape || !strcmp(settings->shape, c->shape));
+        if (wanted && (c->quick || !settings->quick)) status = run_case(settings, &probe, c->spec, c->shape);
+    }
+    bench_probe_free(&probe);
+    return status;
+}
