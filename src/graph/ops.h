@@ -16,8 +16,25 @@
     X(tanh)                                                                                                            \
     X(sigmoid)                                                                                                         \
     X(add)                                                                                                             \
-    X(multiply) X(softmax) X(decoder) X(logistic) X(squared) X(l2) X(convolution) X(max_pool) X(mean_pool) X(rnn)      \
-        X(lstm) X(embedding) X(dropout) X(response_norm) X(batch_norm) X(reshape) X(permute) X(concat) X(slice)
+    X(multiply)                                                                                                        \
+    X(softmax)                                                                                                         \
+    X(decoder)                                                                                                         \
+    X(logistic)                                                                                                        \
+    X(squared)                                                                                                         \
+    X(l2)                                                                                                              \
+    X(convolution)                                                                                                     \
+    X(max_pool)                                                                                                        \
+    X(mean_pool)                                                                                                       \
+    X(rnn)                                                                                                             \
+    X(lstm)                                                                                                            \
+    X(embedding)                                                                                                       \
+    X(dropout)                                                                                                         \
+    X(response_norm)                                                                                                   \
+    X(batch_norm)                                                                                                      \
+    X(reshape)                                                                                                         \
+    X(permute)                                                                                                         \
+    X(concat)                                                                                                          \
+    X(slice)
 
 #define PSGD_DECLARE_OP(name) extern const psgd_op psgd__op_##name##_f32, psgd__op_##name##_f64;
 PSGD_OPS(PSGD_DECLARE_OP)
