@@ -3,8 +3,8 @@
 #include "group/builtin.h"
 
 static const group_ops *const builtin[] = {
-    &identity_ops, &scale_ops, &diag_ops,  &tri_ops, &tril_ops, &dense_ops, &norm_ops, &bnorm_ops,
-    &xmat_ops,     &t_ops,     &block_ops, &sum_ops, &kron_ops, &scan_ops,  &scaw_ops,
+    &identity_ops, &scale_ops, &diag_ops, &tri_ops,  &tril_ops, &dense_ops, &norm_ops, &bnorm_ops, &xmat_ops,
+    &t_ops,        &block_ops, &sum_ops,  &kron_ops, &scan_ops, &scaw_ops,  &lra_ops,  &splu_ops,
 };
 
 const group_ops *psgd__builtin_at(int index)

@@ -21,6 +21,7 @@
 #define group_unit     PSGD_TYPED(group_unit)
 #define group_raw      PSGD_TYPED(group_raw)
 #define group_captured PSGD_TYPED(group_captured)
+#define group_fit      PSGD_TYPED(group_fit)
 
 typedef struct group group;
 typedef struct group_ops group_ops;
@@ -64,6 +65,7 @@ struct group {
 typedef struct group_pair {
     view A, B;           /* Q h and Q^-T v */
     view h, v;           /* as they came: for families with an update of their own */
+    bool scaled;         /* A or B have been multiplied by a power of two since the group formed them */
     double gram;         /* add gram Pi(QQ') */
     double gram_inverse; /* add gram_inverse Pi(Q^-T Q^-1): the expectation over v where v is integrated out */
 } group_pair;
@@ -89,6 +91,22 @@ typedef psgd_status (*group_unit)(group *unit, const group_pair *pair, void *dat
 typedef struct group_cost {
     double update_flops, update_bytes, apply_flops, apply_bytes;
 } group_cost;
+
+/* A part of a family's own update, which is normalised on its own, as normalisers see it. */
+typedef enum group_size { SIZE_LARGEST, SIZE_SPECTRAL, SIZE_SECOND } group_size;
+typedef struct group_part {
+    double (*size)(void *data, group_size which); /* max |R|; ||R||_2 or a bound of it; the same of Pi(AA' + BB') */
+    void *data;
+    double *running; /* the running maximum of the normaliser "second" */
+} group_part;
+
+/* What a family's own update asks the preconditioner, and what it tells. */
+typedef struct group_fit {
+    double (*step)(const void *data, const group_part *part); /* c of a retraction by cR, R as it is stored */
+    const void *data;
+    bool moved;  /* a part had a gradient that is not zero */
+    int skipped; /* parts that would have left the family, left out */
+} group_fit;
 
 /* An array of the group's own numbers. */
 typedef void (*group_state)(void *data, real *x, int64_t count);
@@ -120,6 +138,10 @@ struct group_ops {
                    double *squares);                          /* see r_sums below */
     bool (*inside)(const group *self, real c, const real *R); /* I - c R is in the group */
     void (*retract)(group *self, real c, real *R);            /* Q <- (I - c R) Q after inside; R is no longer needed */
+
+    /* REQUIRED of a family that is not a group, in place of project .. retract: its own update from A and B. All that
+     * changes is finite. r_numbers is 0. */
+    void (*fit)(group *self, const group_pair *pair, group_fit *how);
 
     /* OPTIONAL */
     /* A <- Q A and B <- Q^-T B where that is faster than mul and solve_t; the views are of the same shape. */

@@ -19,8 +19,10 @@
 #define kron_ops     PSGD_TYPED(psgd__kron_ops)
 #define scan_ops     PSGD_TYPED(psgd__scan_ops)
 #define scaw_ops     PSGD_TYPED(psgd__scaw_ops)
+#define lra_ops      PSGD_TYPED(psgd__lra_ops)
+#define splu_ops     PSGD_TYPED(psgd__splu_ops)
 
 extern const group_ops identity_ops, scale_ops, diag_ops, tri_ops, tril_ops, dense_ops, norm_ops, bnorm_ops, xmat_ops,
-    t_ops, block_ops, sum_ops, kron_ops, scan_ops, scaw_ops;
+    t_ops, block_ops, sum_ops, kron_ops, scan_ops, scaw_ops, lra_ops, splu_ops;
 
 #endif

@@ -126,6 +126,7 @@ psgd_status form_images(psgd_precond *self, int64_t count, formed *f)
     int e = fabs(most) <= SQUARE_LIMIT || !isfinite(most) ? 0 : (int)most;
     scale_down(n, e - f->h_exponent, A.x);
     if (B.x) scale_down(n, e - f->v_exponent, B.x);
+    f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
     f->weight = ldexp(1, 2 * e);
     if (!B.x) {
         f->pair.gram = ldexp(self->settings.damping * self->settings.damping * (double)count, -2 * e);

@@ -16,6 +16,13 @@ static double by_spectral(const unit_measure *m)
     return m->step / norm;
 }
 
+static double keep_running(double *running, double now)
+{
+    now = fmin(now, DBL_MAX);
+    *running = fmax(0.9 * *running + 0.1 * now, now);
+    return *running;
+}
+
 /* second: the same bound of Pi(AA' + BB'), which unlike ||R|| does not vanish at the optimum, with a running maximum.
  */
 static double by_second(const unit_measure *m)
@@ -27,9 +34,7 @@ static double by_second(const unit_measure *m)
     if (p->gram_inverse != 0) psgd__group_gram(unit, true, fabs(p->gram_inverse), m->spare);
 
     double now = m->weight * (double)unit->ops->r_spectral(unit, m->spare);
-    now = fmin(now, DBL_MAX);
-    unit->running = fmax(0.9 * unit->running + 0.1 * now, now);
-    return m->step / unit->running * m->weight;
+    return m->step / keep_running(&unit->running, now) * m->weight;
 }
 
 /* none: the plain rule, with the paper's factor 2. */
@@ -46,4 +51,17 @@ normaliser normaliser_at(norm_choice choice)
                                      [NORM_SECOND] = by_second,
                                      [NORM_NONE] = by_none};
     return all[choice];
+}
+
+double normaliser_part(norm_choice choice, const group_part *part, double weight, double step)
+{
+    static const group_size sizes[] = {[NORM_AUTO] = SIZE_LARGEST,
+                                       [NORM_MAX] = SIZE_LARGEST,
+                                       [NORM_SPECTRAL] = SIZE_SPECTRAL,
+                                       [NORM_SECOND] = SIZE_SECOND};
+    if (choice == NORM_NONE) return 2 * step * weight;
+    double size = part->size(part->data, sizes[choice]);
+    if (!(size > 0)) return 0;
+    if (choice == NORM_SECOND) return step / keep_running(part->running, weight * size) * weight;
+    return step / size;
 }

@@ -5,8 +5,9 @@
 #include "group/group.h"
 #include "precond/precond.h"
 
-#define normaliser_at PSGD_TYPED(psgd__normaliser_at)
-#define unit_measure  PSGD_TYPED(unit_measure)
+#define normaliser_at   PSGD_TYPED(psgd__normaliser_at)
+#define normaliser_part PSGD_TYPED(psgd__normaliser_part)
+#define unit_measure    PSGD_TYPED(unit_measure)
 
 /* What a normaliser may look at. The true R is weight * R: A and B were scaled by a common power of two, and R is a sum
  * over the pairs, not their mean. */
@@ -26,6 +27,9 @@ typedef struct unit_measure {
 typedef double (*normaliser)(const unit_measure *m);
 
 normaliser normaliser_at(norm_choice choice);
+
+/* The same for a part of a family's own update; 0 where its R is. */
+double normaliser_part(norm_choice choice, const group_part *part, double weight, double step);
 
 static inline bool normaliser_needs_spare(norm_choice choice)
 {

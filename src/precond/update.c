@@ -94,10 +94,43 @@ static int smallness(const group_pair *pair)
     return most > 0 && most < SMALL ? (int)fmin(-ilogb(most), MOST_MAGNIFIED) : 0;
 }
 
+typedef struct part_asked {
+    const precond_settings *settings;
+    double weight;
+} part_asked;
+
+static double part_step(const void *data, const group_part *part)
+{
+    const part_asked *asked = data;
+    return normaliser_part((norm_choice)asked->settings->norm, part, asked->weight, asked->settings->step);
+}
+
+/* A family with an update of its own. Its entries grow by less than half at a step, so the guard looks now and then. */
+static void fit_unit(update *u, group *unit, group_pair *pair)
+{
+    psgd_precond *self = u->self;
+    part_asked asked = {.settings = &self->settings, .weight = u->weight};
+    group_fit how = {.step = part_step, .data = &asked};
+    unit->ops->fit(unit, pair, &how);
+    int e = how.moved ? 0 : smallness(pair);
+    if (e) {
+        magnify(pair, &asked.weight, e);
+        pair->scaled = true;
+        unit->ops->fit(unit, pair, &how);
+        magnify(pair, &asked.weight, -e);
+    }
+    self->skipped += how.skipped;
+    if (how.moved) u->settle = guard_after(unit, 0.5, 1) || u->settle;
+}
+
 static psgd_status update_unit(group *unit, const group_pair *given, void *data)
 {
     update *u = data;
     group_pair pair = *given;
+    if (unit->ops->fit) {
+        fit_unit(u, unit, &pair);
+        return PSGD_OK;
+    }
     real *R = psgd__work_at(u->self->work, u->self->at_R);
     unit_measure m = {.unit = unit,
                       .pair = &pair,
