@@ -16,6 +16,7 @@ from ._errors import (
 from ._lib import lib as _c
 from .context import Context
 from .group import Group, GroupName, Laws, groups
+from ._minimize import minimize, minimize_options, scipy_method
 from .precond import Preconditioner
 from .random import normal, normal_
 from .runs import Run, plot_runs, read_run
@@ -41,8 +42,11 @@ __all__ = [
     "UnsupportedError",
     "UserGroup",
     "groups",
+    "minimize",
+    "minimize_options",
     "normal",
     "normal_",
     "plot_runs",
     "read_run",
+    "scipy_method",
 ]

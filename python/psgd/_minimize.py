@@ -1,0 +1,293 @@
+"""``psgd.minimize``: a smooth function to its minimum in one call, in the manner of ``scipy.optimize.minimize``."""
+from __future__ import annotations
+
+import ctypes
+import inspect
+from ctypes import CFUNCTYPE, POINTER, Structure, c_double, c_int, c_int64, c_void_p
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple
+
+import numpy as np
+
+from ._errors import ArgumentError
+from ._lib import check, lib, text
+from ._options import option_list
+from .context import Context, context_handle, finish
+
+try:
+    from scipy.optimize import OptimizeResult
+except ImportError:
+
+    class OptimizeResult(dict):  # type: ignore[no-redef]
+        """SciPy's, where SciPy is not installed: a dict whose entries are attributes."""
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return self[name]
+            except KeyError:
+                raise AttributeError(name) from None
+
+        __setattr__ = dict.__setitem__  # type: ignore[assignment]
+        __delattr__ = dict.__delitem__  # type: ignore[assignment]
+
+        def __repr__(self) -> str:
+            return "\n".join(f"{key:>9}: {value!r}" for key, value in self.items())
+
+
+_D = POINTER(c_double)
+_EVALUATE = CFUNCTYPE(c_int, c_void_p, c_int64, _D, _D, _D)
+_PRODUCT = CFUNCTYPE(c_int, c_void_p, c_int64, _D, _D, _D)
+
+
+class _Function(Structure):
+    _fields_ = [("evaluate", _EVALUATE), ("product", _PRODUCT), ("data", c_void_p)]
+
+
+class _Result(Structure):
+    _fields_ = [
+        ("ending", c_int), ("value", c_double), ("gradient_norm", c_double), ("iterations", c_int64),
+        ("evaluations", c_int64), ("gradients", c_int64), ("products", c_int64),
+    ]  # fmt: skip
+
+
+_PROGRESS = CFUNCTYPE(c_int, c_void_p, POINTER(_Result), c_int64, _D)
+_CONVERGED = 0
+METHODS = ("psgd-newton",)
+# What SciPy's methods call these.
+_OPTION_NAMES = {"maxiter": "max-iterations", "maxfev": "max-evaluations", "gtol": "tolerance", "tol": "tolerance"}
+
+
+class _Problem:
+    """The caller's functions as C wants them. What they raise is kept, and the minimisation ends."""
+
+    def __init__(self, fun: Callable[..., Any], jac: Any, hess: Any, hessp: Any, args: Tuple[Any, ...], n: int) -> None:
+        self.fun, self.jac, self.hess, self.hessp, self.args, self.n = fun, jac, hess, hessp, args, n
+        self.failure: Optional[BaseException] = None
+        self.bytes = 8 * n
+
+    def array(self, pointer: Any) -> np.ndarray:
+        """A copy: the caller may keep it."""
+        return np.frombuffer(ctypes.string_at(pointer, self.bytes), np.float64).copy()
+
+    def store(self, result: Any, to: Any, name: str) -> None:
+        values = np.ascontiguousarray(result, np.float64)
+        if values.size != self.n:
+            raise ValueError(f"{name} returned {values.size} numbers instead of {self.n}")
+        ctypes.memmove(to, values.ctypes.data, self.bytes)
+
+    def value(self, x: np.ndarray) -> float:
+        found = self.fun(x, *self.args)
+        if type(found) is float:
+            return found
+        array = np.asarray(found)
+        if array.size != 1 or array.dtype.kind not in "fiub":
+            raise TypeError(f"fun must return one real number, not {found!r}")
+        return float(array.reshape(()))
+
+    def evaluate(self, data: Any, n: int, at: Any, value: Any, gradient: Any) -> int:
+        try:
+            x = self.array(at)
+            if self.jac is True:
+                pair = self.fun(x, *self.args)
+                if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                    raise TypeError("with jac=True, fun must return its value and its gradient")
+                value[0] = float(np.asarray(pair[0]).reshape(()))
+                if gradient:
+                    self.store(pair[1], gradient, "fun")
+                return 0
+            value[0] = self.value(x)
+            if gradient:
+                self.store(self.gradient(x), gradient, "jac")
+            return 0
+        except BaseException as why:
+            self.failure = why
+            return 1
+
+    def gradient(self, x: np.ndarray) -> Any:
+        if self.jac is not None:
+            return self.jac(x.copy(), *self.args)
+        # Central differences: 2 n values of fun.
+        g = np.empty(self.n)
+        for i in range(self.n):
+            step = 6e-6 * max(1.0, abs(x[i]))
+            above, below = x.copy(), x.copy()
+            above[i] += step
+            below[i] -= step
+            g[i] = (self.value(above) - self.value(below)) / (above[i] - below[i])
+        return g
+
+    def product(self, data: Any, n: int, at: Any, v: Any, h: Any) -> int:
+        try:
+            x, direction = self.array(at), self.array(v)
+            if self.hessp is not None:
+                self.store(self.hessp(x, direction, *self.args), h, "hessp")
+            else:
+                hessian = np.asarray(self.hess(x, *self.args), np.float64)
+                self.store(hessian @ direction, h, "hess")
+            return 0
+        except BaseException as why:
+            self.failure = why
+            return 1
+
+
+def _progress(problem: _Problem, callback: Callable[..., Any]) -> Callable[..., int]:
+    """The callback takes the point, or, as in newer SciPy, a keyword intermediate_result; StopIteration stops."""
+    try:
+        by_name = "intermediate_result" in inspect.signature(callback).parameters
+    except (TypeError, ValueError):
+        by_name = False
+
+    def call(data: Any, now: Any, n: int, at: Any) -> int:
+        try:
+            x = problem.array(at)
+            if by_name:
+                callback(intermediate_result=OptimizeResult(x=x, fun=now.contents.value, nit=now.contents.iterations))
+            else:
+                callback(x)
+            return 0
+        except StopIteration:
+            return 1
+        except BaseException as why:
+            problem.failure = why
+            return 1
+
+    return call
+
+
+def _check_callables(fun: Any, jac: Any, hess: Any, hessp: Any, callback: Any) -> Tuple[Any, Any]:
+    if not callable(fun):
+        raise TypeError(f"fun must be a function, not {type(fun).__name__}")
+    if isinstance(jac, str) or jac is False:  # SciPy's names for ways to take differences
+        jac = None
+    if isinstance(hess, str):
+        hess = None
+    for name, value in (("jac", jac), ("hess", hess), ("hessp", hessp), ("callback", callback)):
+        if value is not None and not callable(value) and not (name == "jac" and value is True):
+            raise TypeError(f"{name} must be a function, not {type(value).__name__}")
+    return jac, hess
+
+
+def _start(x0: Any) -> np.ndarray:
+    try:
+        x = np.array(x0, np.float64).ravel()
+    except (TypeError, ValueError):
+        raise TypeError(f"x0 must be an array of real numbers, not {type(x0).__name__}") from None
+    if x.size == 0:
+        raise ValueError("x0 is empty")
+    return np.ascontiguousarray(x)
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    method: str = "psgd-newton",
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    group: Optional[str] = None,
+    callback: Optional[Callable[..., Any]] = None,
+    options: Optional[Mapping[str, Any]] = None,
+    tol: Optional[float] = None,
+    context: Optional[Context] = None,
+) -> "OptimizeResult":
+    """Minimises a smooth function of several variables.
+
+    The direction is -Q'Q g, Q on a matrix Lie group and fitted to Hessian-vector products; nothing needs tuning.
+
+    Args:
+        fun: ``fun(x, *args)``, the value; with ``jac=True`` the value and the gradient.
+        x0: the start.
+        jac: ``jac(x, *args)``, the gradient; without it differences of values are taken.
+        hessp: ``hessp(x, p, *args)``, the Hessian times p; ``hess(x, *args)`` is used where it is missing, and
+            differences of gradients where both are.
+        group: the spec of Q; by default ``tri``, or ``diag`` for many variables.
+        callback: called with the point after each iteration (with ``intermediate_result`` where it has an argument of
+            that name). Raising StopIteration stops.
+        options: see ``psgd.minimize_options()``; SciPy's maxiter, maxfev and gtol are understood.
+        tol: the gradient is small enough at ``tol (1 + |fun|)``.
+
+    Returns SciPy's ``OptimizeResult`` with x, fun, nit, nfev, njev, nhev, status, success and message."""
+    if method not in METHODS:
+        raise ArgumentError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+    jac, hess = _check_callables(fun, jac, hess, hessp, callback)
+    x = _start(x0)
+    if not isinstance(args, tuple):
+        args = (args,)
+    settings = _settings(group, options, tol)
+
+    problem = _Problem(fun, jac, hess, hessp, args, x.size)
+    product = _PRODUCT(problem.product) if hess is not None or hessp is not None else _PRODUCT()
+    function = _Function(_EVALUATE(problem.evaluate), product, None)
+    progress = _PROGRESS(_progress(problem, callback)) if callback is not None else _PROGRESS()
+    result = _Result()
+    owner = context_handle(context)
+    with option_list(owner, settings) as listed:
+        status = lib.psgd_minimize(
+            owner, x.size, x.ctypes.data, ctypes.byref(function), listed, progress, None, ctypes.byref(result)
+        )
+    if problem.failure is not None:
+        raise problem.failure
+    finish(context, status)
+    return _outcome(x, result)
+
+
+def _settings(group: Any, options: Any, tol: Any) -> Dict[str, Any]:
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a dict, not {type(options).__name__}")
+    settings: Dict[str, Any] = {}
+    for name, value in (options or {}).items():
+        if name in ("disp", "return_all"):
+            continue
+        settings[_OPTION_NAMES.get(name, name) if isinstance(name, str) else name] = value
+    if group is not None:
+        if not isinstance(group, str):
+            raise TypeError(f"group must be a spec, not {type(group).__name__}")
+        settings["group"] = group
+    if tol is not None:
+        settings["tolerance"] = tol
+    return settings
+
+
+def _outcome(x: np.ndarray, result: _Result) -> "OptimizeResult":
+    ending = result.ending
+    return OptimizeResult(
+        x=x,
+        fun=result.value,
+        success=ending == _CONVERGED,
+        status=ending,
+        message=lib.psgd_ending_text(ending).decode(),
+        nit=result.iterations,
+        nfev=result.evaluations,
+        njev=result.gradients,
+        nhev=result.products,
+        gradient_norm=result.gradient_norm,
+    )
+
+
+def scipy_method(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: Any = (),
+    jac: Any = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    callback: Optional[Callable[..., Any]] = None,
+    **options: Any,
+) -> "OptimizeResult":
+    """For ``scipy.optimize.minimize(..., method=psgd.scipy_method)``."""
+    if bounds is not None or not (isinstance(constraints, (tuple, list)) and len(constraints) == 0):
+        raise ValueError("psgd minimises without bounds and constraints")
+    group = options.pop("group", None)
+    tol = options.pop("tol", None)
+    return minimize(
+        fun, x0, args, jac=jac, hess=hess, hessp=hessp, group=group, callback=callback, options=options, tol=tol
+    )
+
+
+def minimize_options() -> str:
+    """What each option of ``minimize`` does, a line each."""
+    help_text = ctypes.c_void_p()
+    check(lib.psgd_minimize_options_text(None, ctypes.byref(help_text)))
+    return text(None, help_text)
