@@ -145,8 +145,15 @@ static psgd_status read_entry(char *entry, psgd_options *options)
     return PSGD_OK;
 }
 
+static void print_head(void)
+{
+    printf("%-28s", "value after iterations");
+    for (int k = 0; k < MARKS; k++) printf(" %10lld", (long long)marks[k]);
+    printf(" %10s %12s %9s %11s\n", "iterations", "evaluations", "products", "time in ms");
+}
+
 /* Flags go first, so the options of the entry itself win. */
-static psgd_status compare_one(const subject *s, char *entry, const cli_args *args)
+static psgd_status compare_one(const subject *s, char *entry, const cli_args *args, bool first)
 {
     char method[64], label[64];
     size_t length = strcspn(entry, ":");
@@ -161,6 +168,7 @@ static psgd_status compare_one(const subject *s, char *entry, const cli_args *ar
     psgd_options_free(options);
     if (status != PSGD_OK) return psgd__fail_in(status, "%s", label);
 
+    if (first) print_head();
     printf("%-28s", label);
     for (int k = 0; k < MARKS; k++) printf(" %10.3g", isfinite(last.value) ? row.value[k] : NAN);
     printf(" %10lld %12lld %9lld %11.3g%s\n", (long long)last.iteration, (long long)last.evaluations,
@@ -184,11 +192,10 @@ static int run_table(const subject *s, const char *entries, const cli_args *args
 {
     char *copy = psgd__strdup(NULL, entries), *rest = copy;
     if (!copy) return cli_failure("no memory for the list of methods");
-    printf("%-28s", "value after iterations");
-    for (int k = 0; k < MARKS; k++) printf(" %10lld", (long long)marks[k]);
-    printf(" %10s %12s %9s %11s\n", "iterations", "evaluations", "products", "time in ms");
     psgd_status status = PSGD_OK;
-    for (char *entry; status == PSGD_OK && (entry = next_entry(&rest));) status = compare_one(s, entry, args);
+    for (char *entry; status == PSGD_OK && (entry = next_entry(&rest));) {
+        status = compare_one(s, entry, args, entry == copy);
+    }
     psgd__free(NULL, copy);
     return cli_status(status);
 }

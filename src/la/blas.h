@@ -14,6 +14,7 @@
 #define la_tri_product PSGD_TYPED(psgd__la_tri_product)
 #define la_gemm        PSGD_TYPED(psgd__la_gemm)
 #define la_invert      PSGD_TYPED(psgd__la_invert)
+#define la_sym_power   PSGD_TYPED(psgd__la_sym_power)
 #define la_svd_range   PSGD_TYPED(psgd__la_svd_range)
 
 /* Y <- beta Y + alpha M X or alpha M'X. M is rows x columns; X and Y are views over the same fibres, apart in memory.
@@ -46,6 +47,14 @@ bool la_svd_range(int64_t n, real *M, real *work, double *smallest, double *larg
 static inline int64_t la_svd_work(int64_t n)
 {
     return n + 16 * n + 64 * n;
+}
+
+/* to <- M^power for the symmetric n x n matrix M, which is destroyed; eigenvalues below epsilon times the largest count
+ * as that. work has la_sym_power_work(n) numbers. false, with to as it was, where the iteration fails or M is zero. */
+bool la_sym_power(int64_t n, real *M, double power, real *to, real *work);
+static inline int64_t la_sym_power_work(int64_t n)
+{
+    return n + 34 * n + n * n;
 }
 
 #endif

@@ -2,7 +2,9 @@
  * mind. */
 #include "la/blas.h"
 
+#include <float.h>
 #include <lapacke.h>
+#include <math.h>
 
 #ifdef PSGD_REAL_F64
 #define LAPACK(name) LAPACKE_d##name##_work
@@ -27,5 +29,22 @@ bool la_svd_range(int64_t n, real *M, real *work, double *smallest, double *larg
     }
     *largest = (double)values[0];
     *smallest = (double)values[n - 1];
+    return true;
+}
+
+bool la_sym_power(int64_t n, real *M, double power, real *to, real *work)
+{
+    int m = (int)n;
+    real *values = work, *room = work + n, *scaled = work + 35 * n;
+    if (LAPACK(syev)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, room, 34 * m) != 0) return false;
+    double most = (double)values[n - 1], least = most * (double)REAL_EPSILON;
+    if (!(most > 0) || !isfinite(most)) return false;
+
+    /* In row-major M is V', one eigenvector a row: M^p = V diag(values^p) V'. */
+    for (int64_t i = 0; i < n; i++) {
+        real factor = (real)pow(fmax((double)values[i], least), power);
+        for (int64_t j = 0; j < n; j++) scaled[i * n + j] = factor * M[i * n + j];
+    }
+    la_gemm(true, false, n, n, n, 1, M, n, scaled, n, 0, to, n);
     return true;
 }

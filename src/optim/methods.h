@@ -6,7 +6,7 @@
 
 #define METHODS(each)                                                                                                  \
     each(psgd) each(sgd) each(momentum) each(nesterov) each(adagrad) each(rmsprop) each(adam) each(adamw) each(esgd)   \
-        each(lbfgs) each(newton_cg)
+        each(kfac) each(lbfgs) each(newton_cg)
 
 #define METHOD_OPS(name)     PSGD_TYPED(name##_method)
 #define DECLARE_METHOD(name) extern const method_ops METHOD_OPS(name);

@@ -1,0 +1,49 @@
+#!/bin/sh
+# psgd minimize, psgd paper and the examples of optimizers, as a user runs them: SOURCE BUILD.
+set -eu
+psgd=$2/psgd
+examples=$2/examples
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+cd "$out"
+
+fail() { echo "$*" >&2; exit 1; }
+refuses() { # status words command...
+    want=$1 words=$2; shift 2
+    set +e; "$@" >said 2>&1; got=$?; set -e
+    [ "$got" = "$want" ] || fail "$*: exit status $got instead of $want: $(cat said)"
+    grep -q -- "$words" said || fail "$*: no '$words' in: $(cat said)"
+    [ "$(wc -l <said)" = 1 ] || fail "$*: more than one sentence: $(cat said)"
+}
+
+"$examples"/example_minimize | grep -q "converged at (1, 1)" || fail "example minimize"
+"$examples"/example_training >training.log || fail "example training: $(cat training.log)"
+"$examples"/example_resume | grep -q ": the same" || fail "example resume"
+
+[ "$("$psgd" minimize --list | grep -c '[0-9]  ')" -ge 35 ] || fail "--list shows fewer than 35 functions"
+"$psgd" minimize rosenbrock | grep -q "^converged" || fail "rosenbrock"
+"$psgd" minimize chained-rosenbrock --n 5 | grep -q "^converged" || fail "rosenbrock in 5 dimensions"
+"$psgd" minimize beale --method lbfgs | grep -q "^converged" || fail "lbfgs"
+"$psgd" minimize --function "$examples"/own_function.so | grep -q "^converged" || fail "own function"
+"$psgd" minimize --function "$examples"/own_function.so \
+    --compare 'gd:lr=0.01,momentum:lr=0.01,lbfgs,newton-cg,psgd-newton:group=tri:lr=0.5:step=0.2,minimize' >table
+[ "$(wc -l <table)" = 7 ] || fail "the table has $(wc -l <table) lines"
+[ "$(grep -c converged table)" -ge 4 ] || fail "too few converge: $(cat table)"
+
+refuses 2 "did you mean rosenbrock?" "$psgd" minimize rosenbrok
+refuses 2 "takes 2 to" "$psgd" minimize extended-rosenbrock --n 3
+refuses 2 "did you mean --tolerance?" "$psgd" minimize rosenbrock --tolerence 1
+refuses 2 "there is no option momentum" "$psgd" minimize rosenbrock --momentum 0.5
+refuses 2 "below 1" "$psgd" minimize rosenbrock --method psgd --step 1
+refuses 2 "did you mean lbfgs?" "$psgd" minimize rosenbrock --compare lbfg
+refuses 2 "option=value" "$psgd" minimize rosenbrock --compare sgd:lr
+refuses 2 "needs one NAME" "$psgd" minimize
+refuses 1 "cannot load" "$psgd" minimize --function ./none.so
+refuses 1 "has no function psgd_function_start" "$psgd" minimize --function "$2"/libpsgd.so
+refuses 2 "name of an experiment" "$psgd" paper nothing
+
+"$psgd" paper rosenbrock --out figure >medians
+grep -q "psgd newton" medians || fail "no medians"
+[ "$(head -n 1 figure/rosenbrock.csv)" = "method,seed,iteration,value" ] || fail "columns of the csv"
+[ "$(wc -l <figure/rosenbrock.csv)" = $((1 + 5 * 21 * 1001)) ] || fail "rows of the csv"
+[ -s figure/rosenbrock.svg ] && [ -s figure/rosenbrock.png ] || fail "no figure"
