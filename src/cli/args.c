@@ -80,6 +80,19 @@ static const cli_flag *find_flag(const cli_verb *verb, const char *name)
     return NULL;
 }
 
+const option_row *cli_option_at(const cli_verb *verb, int index)
+{
+    for (int k = 0; table_at(verb, k).rows; k++) {
+        cli_table table = table_at(verb, k);
+        for (int i = 0; i < *table.count; i++) {
+            const option_row *row = &table.rows[i];
+            bool shown = !find_flag(verb, row->name) && find_option(verb, row->name) == row;
+            if (shown && index-- == 0) return row;
+        }
+    }
+    return NULL;
+}
+
 static int refuse_flag(const cli_verb *verb, const char *name)
 {
     const char *names[256];
@@ -127,13 +140,8 @@ static void print_help(const cli_verb *verb)
         printf("  %-34s %s\n", left, flag->help);
     }
     text lines = {0};
-    for (int k = 0; table_at(verb, k).rows; k++) {
-        cli_table table = table_at(verb, k);
-        for (int i = 0; i < *table.count; i++) {
-            const option_row *row = &table.rows[i];
-            if (!find_flag(verb, row->name) && find_option(verb, row->name) == row) psgd__options_help(&lines, row, 1);
-        }
-    }
+    const option_row *row;
+    for (int i = 0; (row = cli_option_at(verb, i)); i++) psgd__options_help(&lines, row, 1);
     if (lines.chars) fputs(lines.chars, stdout);
     psgd__text_free(&lines);
     printf("  %-34s %s\n", "--help", "this text");

@@ -55,6 +55,9 @@ bool cli_dtype(const char *word, psgd_dtype *dtype);
 bool cli_number(const char *flag, const char *word, double *number);
 bool cli_count(const char *flag, const char *word, int64_t *count);
 
+/* The options of a verb from all its tables, from 0; NULL past the last. */
+const option_row *cli_option_at(const cli_verb *verb, int index);
+
 /* The flags that are options of the verb as an option list for the library. */
 psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options);
 

@@ -51,12 +51,11 @@ static void put_verb(const cli_verb *verb)
     for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
         put_flag(flag->name, flag->value, flag->help, NULL);
     }
-    int options = verb->options ? *verb->option_count : 0;
-    for (int i = 0; i < options; i++) {
+    const option_row *row;
+    for (int i = 0; (row = cli_option_at(verb, i)); i++) {
         text value = {0};
-        psgd__option_value(&value, &verb->options[i]);
-        put_flag(verb->options[i].name, value.chars ? value.chars : "", verb->options[i].help,
-                 verb->options[i].standard);
+        psgd__option_value(&value, row);
+        put_flag(row->name, value.chars ? value.chars : "", row->help, row->standard);
         psgd__text_free(&value);
     }
     if (verb->more) {
