@@ -58,6 +58,27 @@ class Repository(unittest.TestCase):
                                           text=True)
                     self.assertEqual(done.returncode, 0, f"{header.name} with {compiler}: {done.stderr}")
 
+    def test_documents_name_what_is_there(self):
+        pages = [*SOURCE.glob("*.md"), *(SOURCE / "docs").glob("*.md")]
+        self.assertGreater(len(pages), 4)
+        for page in pages:
+            text = page.read_text()
+            for link in re.findall(r"\]\(([^)#]+)\)", text):
+                if not link.startswith("http"):
+                    self.assertTrue((page.parent / link).exists(), f"{page.name} links to {link}")
+            for path in re.findall(r"`((?:src|tests|include|scripts|docs|examples|cmake|python)/[\w./*-]+)`", text):
+                self.assertTrue(list(SOURCE.glob(path)), f"{page.name} speaks of {path}")
+
+    def test_the_readme_names_every_verb_and_group(self):
+        text = (SOURCE / "README.md").read_text()
+        usage = subprocess.run([str(BUILD / "psgd"), "--help"], capture_output=True, text=True, check=True).stdout
+        for verb in re.findall(r"^  (\w+) ", usage, re.M):
+            self.assertIn(f"`psgd {verb}", text)
+        groups = subprocess.run([str(BUILD / "psgd"), "group", "--list"], capture_output=True, text=True,
+                                check=True).stdout
+        for group in re.findall(r"^(\w+) ", groups, re.M):
+            self.assertRegex(text, rf"`{group}[`(]")
+
     def test_only_public_names_are_exported(self):
         names = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
                                check=True).stdout.split("\n")
