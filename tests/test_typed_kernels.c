@@ -78,6 +78,24 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
     k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, true, x->e);
 }
 
+/* d and e are the halves of one array, as in a group; an R likewise. */
+static void run_cross(const la_kernels *k, int64_t n, arrays *x)
+{
+    int64_t size = n < COUNT / 2 ? n : COUNT / 2, pairs = size / 2;
+    real largest = 0, spectral = 0;
+    for (int64_t i = 0; i < size; i++) x->e[i] *= (real)0.1;
+    la_cross_pairs p = {.size = size, .d = x->b, .e = x->e, .h = x->c, .v = x->d};
+    k->cross_capture(pairs, &p, (real)0.2, -1, x->a, false, &largest, &spectral);
+    memcpy(x->f, x->b, (size_t)size * sizeof(real));
+    memcpy(x->f + size, x->e, (size_t)size * sizeof(real));
+    k->cross_capture(pairs, &p, 0, 1, x->a, true, &largest, &spectral);
+    x->value[0] = (double)largest;
+    x->value[1] = (double)spectral;
+    k->cross_retract(pairs, &p, (real)0.01, x->a, x->f);
+    k->cross_apply(pairs, &p, (real)0.5, x->c, false, x->c);
+    k->cross_apply(pairs, &p, (real)-0.5, x->d, true, x->c);
+}
+
 /* Values grow to a few thousand in these runs; each is the result of at most some thousand rounded operations whose
  * errors mostly cancel. */
 static void assert_close(double got, double want, double most)
@@ -135,6 +153,12 @@ static void capture_kernels_agree(void **state)
     tables_agree(run_capture);
 }
 
+static void cross_kernels_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_cross);
+}
+
 static void maxima_see_what_is_not_finite(void **state)
 {
     (void)state;
@@ -157,9 +181,8 @@ static void maxima_see_what_is_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_kernels_agree),
-        cmocka_unit_test(triangle_kernels_agree),
-        cmocka_unit_test(capture_kernels_agree),
+        cmocka_unit_test(elementwise_kernels_agree),     cmocka_unit_test(triangle_kernels_agree),
+        cmocka_unit_test(capture_kernels_agree),         cmocka_unit_test(cross_kernels_agree),
         cmocka_unit_test(maxima_see_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

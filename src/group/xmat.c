@@ -4,6 +4,7 @@
  * in the middle where n is odd. The group is the invertible ones; max does not keep them so. 2n numbers (2n - 1 for odd
  * n), stored as d [n], e [n]; where n is odd the middle of e is 0. */
 #include "group/ops.h"
+#include "la/capture.h"
 #include "la/la.h"
 
 #include <float.h>
@@ -154,20 +155,7 @@ static bool xmat_inside(const group *self, real c, const real *R)
 
 static void xmat_retract(group *self, real c, real *R)
 {
-    int64_t n = self->n;
-    real *d = ((xmat *)self)->q, *e = d + n, *re = R + n;
-    for (int64_t i = 0; i < (n + 1) / 2; i++) {
-        int64_t j = n - 1 - i;
-        real di = d[i], dj = d[j], ei = e[i], ej = e[j];
-        if (i == j) {
-            d[i] = di - c * R[i] * di;
-            continue;
-        }
-        d[i] = di - c * (R[i] * di + re[i] * ej);
-        e[i] = ei - c * (R[i] * ei + re[i] * dj);
-        d[j] = dj - c * (R[j] * dj + re[j] * ei);
-        e[j] = ej - c * (R[j] * ej + re[j] * di);
-    }
+    la_cross_step(self->n, c, R, ((xmat *)self)->q);
 }
 
 static void xmat_rescale(group *self, real c)
@@ -233,6 +221,19 @@ static double xmat_energy(const group *self, bool inverse)
     return sum;
 }
 
+static void xmat_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    real largest, spectral;
+    la_cross_take(self->n, as_xmat(self)->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
+    units[0] = (group_captured){.R = R, .largest = (double)largest, .spectral = (double)spectral};
+}
+
+static bool xmat_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    la_cross_apply(self->n, alpha, as_xmat(self)->q, x, add, y);
+    return true;
+}
+
 const group_ops xmat_ops = {
     .kind = {.name = "xmat",
              .summary = "diagonal plus antidiagonal",
@@ -260,4 +261,7 @@ const group_ops xmat_ops = {
     .gram = xmat_gram,
     .energy = xmat_energy,
     .range = xmat_range,
+    .capture_numbers = xmat_r_numbers,
+    .capture = xmat_capture,
+    .apply = xmat_apply,
 };

@@ -53,6 +53,63 @@ void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add
     }
 }
 
+void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
+                   real *largest, real *spectral)
+{
+    const la_kernels *k = la_kernel();
+    int64_t pairs = n / 2;
+    real most = 0, norm = 0;
+#pragma omp parallel if (n > PARALLEL)
+    {
+        real own_most = 0, own_norm = 0;
+#pragma omp for nowait schedule(static)
+        for (int64_t i = 0; i < pairs; i += CHUNK) {
+            la_cross_pairs p = {.size = n, .from = i, .d = Q, .e = Q + n, .h = h, .v = v};
+            real a, b;
+            k->cross_capture(smaller(CHUNK, pairs - i), &p, damping, (real)sign, R, n >= STREAM, &a, &b);
+            own_most = worse(own_most, a);
+            own_norm = worse(own_norm, b);
+        }
+#pragma omp critical(psgd_la_max)
+        {
+            most = worse(most, own_most);
+            norm = worse(norm, own_norm);
+        }
+    }
+    if (n % 2) {
+        real middle = k->diag_capture(1, Q + pairs, h + pairs, v + pairs, damping, (real)sign, R + pairs, false);
+        R[n + pairs] = 0;
+        most = worse(most, middle);
+        norm = worse(norm, middle);
+    }
+    *largest = most;
+    *spectral = norm;
+}
+
+void la_cross_step(int64_t n, real c, const real *R, real *Q)
+{
+    const la_kernels *k = la_kernel();
+    int64_t pairs = n / 2;
+#pragma omp parallel for schedule(static) if (n > PARALLEL)
+    for (int64_t i = 0; i < pairs; i += CHUNK) {
+        la_cross_pairs p = {.size = n, .from = i};
+        k->cross_retract(smaller(CHUNK, pairs - i), &p, c, R, Q);
+    }
+    if (n % 2) Q[pairs] -= c * R[pairs] * Q[pairs];
+}
+
+void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y)
+{
+    const la_kernels *k = la_kernel();
+    int64_t pairs = n / 2;
+#pragma omp parallel for schedule(static) if (n > PARALLEL)
+    for (int64_t i = 0; i < pairs; i += CHUNK) {
+        la_cross_pairs p = {.size = n, .from = i, .d = Q, .e = Q + n};
+        k->cross_apply(smaller(CHUNK, pairs - i), &p, alpha, x, add, y);
+    }
+    if (n % 2) k->diag_apply(1, alpha, Q + pairs, x + pairs, add, y + pairs, false);
+}
+
 int64_t la_thin_parts(int64_t rows, int64_t columns)
 {
     int64_t parts = rows * columns <= PARALLEL ? 1 : rows / 32;

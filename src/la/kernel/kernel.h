@@ -75,6 +75,14 @@ typedef struct la_rows {
     double sum[4]; /* of the signed squares of X and Y along the rows */
 } la_rows;
 
+#define la_cross_pairs PSGD_TYPED(la_cross_pairs)
+
+/* Pairs of entries i = from, from + 1, .. and size - 1 - i of diag(d) + antidiag(e), and of h and v where needed. */
+typedef struct la_cross_pairs {
+    int64_t size, from;
+    const real *d, *e, *h, *v;
+} la_cross_pairs;
+
 typedef struct la_kernels {
     const char *name;
     void (*scale)(int64_t n, real c, real *x);               /* x <- c x */
@@ -128,6 +136,12 @@ typedef struct la_kernels {
                          double *side);
     /* y <- alpha (d x + t f), added to y if add; x may be y. */
     void (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y);
+
+    /* n pairs under a diagonal and an antidiagonal: R and Q are the diagonal and then the antidiagonal. */
+    void (*cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
+                          real *largest, real *spectral);
+    void (*cross_retract)(int64_t n, const la_cross_pairs *p, real c, const real *R, real *Q); /* Q <- (I - c R) Q */
+    void (*cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y);
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

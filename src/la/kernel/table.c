@@ -2,6 +2,7 @@
 #include "la/kernel/activate.h"
 
 #include "la/kernel/capture.h"
+#include "la/kernel/cross.h"
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/triangle.h"
@@ -24,6 +25,9 @@ const la_kernels KERNEL(table) = {
     .add_squares = KERNEL(add_squares),
     .add_products = KERNEL(add_products),
     .normal = KERNEL(normal),
+    .cross_capture = KERNEL(cross_capture),
+    .cross_retract = KERNEL(cross_retract),
+    .cross_apply = KERNEL(cross_apply),
     .diag_capture = KERNEL(diag_capture),
     .diag_apply = KERNEL(diag_apply),
     .retract = KERNEL(retract),

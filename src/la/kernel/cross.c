@@ -1,0 +1,131 @@
+/* Diagonal plus antidiagonal, flat: entries i and j = size - 1 - i meet in the 2 x 2 matrix [d_i e_i; e_j d_j]. A call
+ * takes n pairs from pair `from` on; entries j run downwards. */
+#include "la/kernel/cross.h"
+#include "la/kernel/bits.h"
+#include "la/kernel/stream.h"
+
+#include <math.h>
+
+enum { BUFFER = 512 };
+
+/* Exact products in f32; in f64 the rounding of e_i e_j is put back. */
+static inline double determinant(real a, real b, real c, real d)
+{
+#ifdef PSGD_REAL_F64
+    double bc = b * c;
+    return fma(a, d, -bc) + fma(-b, c, bc);
+#else
+    return (double)a * (double)d - (double)b * (double)c;
+#endif
+}
+
+static inline real root(real x)
+{
+#ifdef PSGD_REAL_F64
+    return sqrt(x);
+#else
+    return sqrtf(x);
+#endif
+}
+
+/* ri, rj, re <- a_i^2 + sign b_i^2, the same for j (in the order of memory), a_i a_j + sign b_i b_j. */
+static inline void capture_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict h,
+                                const real *restrict v, const real *restrict dj, const real *restrict ej,
+                                const real *restrict hj, const real *restrict vj, real damping, real sign,
+                                real *restrict ri, real *restrict rj, real *restrict re, real *restrict rf,
+                                bits *largest, bits *spectral)
+{
+    bits most = 0, norm = 0;
+#pragma omp simd reduction(max : most, norm)
+    for (int64_t k = 0; k < n; k++) {
+        real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
+        real a = d[k] * x + e[k] * y, b = ej[-k] * x + dj[-k] * y;
+        double scale = 1 / determinant(d[k], e[k], ej[-k], dj[-k]);
+        real s = (real)(((double)dj[-k] * (double)v[k] - (double)ej[-k] * (double)vj[-k]) * scale);
+        real t = (real)(((double)d[k] * (double)vj[-k] - (double)e[k] * (double)v[k]) * scale);
+        real p = a * a + sign * (s * s), q = b * b + sign * (t * t), m = a * b + sign * (s * t);
+        ri[k] = p;
+        rj[n - 1 - k] = q;
+        re[k] = m;
+        rf[n - 1 - k] = m;
+        bits here = abs_bits(p), other = abs_bits(q), cross = abs_bits(m);
+        here = other > here ? other : here;
+        here = cross > here ? cross : here;
+        most = here > most ? here : most;
+        real mean = (real)0.5 * (p + q), half = (real)0.5 * (p - q);
+        bits length = abs_bits(from_bits(abs_bits(mean)) + root(half * half + m * m));
+        norm = length > norm ? length : norm;
+    }
+    *largest = most > *largest ? most : *largest;
+    *spectral = norm > *spectral ? norm : *spectral;
+}
+
+void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
+                           real *largest, real *spectral)
+{
+    real ri[BUFFER], rj[BUFFER], re[BUFFER], rf[BUFFER];
+    bits most = 0, norm = 0;
+    for (int64_t k = 0; k < n; k += BUFFER) {
+        int64_t count = n - k < BUFFER ? n - k : BUFFER, i = p->from + k, j = p->size - 1 - i;
+        int64_t low = j - count + 1, bytes = count * (int64_t)sizeof(real);
+        capture_some(count, p->d + i, p->e + i, p->h + i, p->v + i, p->d + j, p->e + j, p->h + j, p->v + j, damping,
+                     sign, ri, rj, re, rf, &most, &norm);
+        real *to[4] = {R + i, R + low, R + p->size + i, R + p->size + low}, *from[4] = {ri, rj, re, rf};
+        for (int b = 0; b < 4; b++) {
+            if (stream) {
+                stream_copy(to[b], from[b], bytes);
+            } else {
+                memcpy(to[b], from[b], (size_t)bytes);
+            }
+        }
+    }
+    if (stream) stream_done();
+    *largest = from_bits(most);
+    *spectral = from_bits(norm);
+}
+
+static inline void retract_some(int64_t n, real c, const real *restrict r, const real *restrict f,
+                                const real *restrict rj, const real *restrict fj, real *restrict d, real *restrict e,
+                                real *restrict dj, real *restrict ej)
+{
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) {
+        real a = d[k], b = e[k], g = ej[-k], h = dj[-k];
+        d[k] = a - c * (r[k] * a + f[k] * g);
+        e[k] = b - c * (r[k] * b + f[k] * h);
+        dj[-k] = h - c * (rj[-k] * h + fj[-k] * b);
+        ej[-k] = g - c * (rj[-k] * g + fj[-k] * a);
+    }
+}
+
+void KERNEL(cross_retract)(int64_t n, const la_cross_pairs *p, real c, const real *R, real *Q)
+{
+    int64_t i = p->from, j = p->size - 1 - i;
+    real *e = Q + p->size;
+    const real *f = R + p->size;
+    retract_some(n, c, R + i, f + i, R + j, f + j, Q + i, e + i, Q + j, e + j);
+}
+
+/* x and y are the same array or apart, and a pair needs no other. */
+void KERNEL(cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y)
+{
+    int64_t i = p->from, j = p->size - 1 - i;
+    const real *restrict d = p->d + i, *restrict e = p->e + i, *restrict dj = p->d + j, *restrict ej = p->e + j;
+    const real *xi = x + i, *xj = x + j;
+    real *yi = y + i, *yj = y + j;
+    if (add) {
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            real a = d[k] * xi[k] + e[k] * xj[-k], b = ej[-k] * xi[k] + dj[-k] * xj[-k];
+            yi[k] += alpha * (d[k] * a + ej[-k] * b);
+            yj[-k] += alpha * (e[k] * a + dj[-k] * b);
+        }
+    } else {
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            real a = d[k] * xi[k] + e[k] * xj[-k], b = ej[-k] * xi[k] + dj[-k] * xj[-k];
+            yi[k] = alpha * (d[k] * a + ej[-k] * b);
+            yj[-k] = alpha * (e[k] * a + dj[-k] * b);
+        }
+    }
+}
