@@ -1,6 +1,7 @@
 #!/bin/sh
 # pip install . without a network puts a psgd that works into a fresh environment.
 set -eu
+unset PYTHONPATH PSGD_LIBRARY
 source=$1
 build=$2
 

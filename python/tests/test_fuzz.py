@@ -97,6 +97,7 @@ def targets(tmp_path):
         yield "minimize a sum of squares", lambda: lambda *a, **k: psgd.minimize(
             lambda x, *rest: float(x @ x), np.ones(2), *a, **k), names  # fmt: skip
         yield "scipy_method", lambda: psgd.scipy_method, names
+        yield "minimize_options", lambda: psgd.minimize_options, []
     if torch is not None:
         names = [n for n in inspect.signature(psgd.torch.PSGD.__init__).parameters if n not in ("self", "params")]
 
