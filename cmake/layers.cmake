@@ -15,6 +15,7 @@ set(PSGD_UNTYPED
   src/group/spec.c
   src/group/user_list.c
   src/la/eigen.c
+  src/la/parallel.c
   src/la/random.c
   src/optim/minimize.c
   src/optim/minimize_fit.c
@@ -29,14 +30,15 @@ set(PSGD_UNTYPED
 set(PSGD_UNTYPED_LAYERS core problem model data train)
 set(PSGD_TYPED_LAYERS la group precond optim graph)
 
-set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
+set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
 
 function(psgd_object name)
   add_library(${name} OBJECT ${ARGN})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${LAPACKE_INCLUDE} ${RANDOM123_INCLUDE})
   target_compile_definitions(${name} PRIVATE PSGD_VERSION="${PROJECT_VERSION}" _GNU_SOURCE)
-  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS PkgConfig::CJSON OpenMP::OpenMP_C)
+  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS PkgConfig::CJSON PkgConfig::TURBOJPEG
+                        ZLIB::ZLIB OpenMP::OpenMP_C)
 endfunction()
 
 function(psgd_typed name dtype)

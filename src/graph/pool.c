@@ -3,6 +3,7 @@
  * Both are linear where they are differentiable, so tangents take the way of values: max pooling keeps which entry of a
  * window was taken, the first of equals, and everything later goes through that one. */
 #include "graph/op.h"
+#include "la/dispatch.h"
 #include "la/parallel.h"
 
 #include <string.h>
@@ -63,15 +64,6 @@ static int64_t entry(const pool *p, int64_t c, int64_t oy, int64_t ox, int64_t k
     return ((c * p->h + iy) * p->w + ix) * p->n;
 }
 
-static void choose(const pool *p, const real *x, int64_t k, int32_t *taken, real *y)
-{
-    for (int64_t j = 0; j < p->n; j++) {
-        bool better = x[j] > y[j] || x[j] != x[j];
-        taken[j] = better ? (int32_t)k : taken[j];
-        y[j] = better ? x[j] : y[j];
-    }
-}
-
 static void pool_values(void *data, int64_t c)
 {
     const pool *p = data;
@@ -83,7 +75,7 @@ static void pool_values(void *data, int64_t c)
         if (p->max) memset(p->taken + at, 0, (size_t)p->n * sizeof *p->taken);
         for (int64_t k = 1; k < p->size * p->size; k++) {
             const real *x = p->from + entry(p, c, oy, ox, k);
-            if (p->max) choose(p, x, k, p->taken + at, y);
+            if (p->max) la_kernel()->take_larger(p->n, (int32_t)k, x, p->taken + at, y);
             for (int64_t j = 0; !p->max && j < p->n; j++) y[j] += x[j];
         }
         for (int64_t j = 0; !p->max && j < p->n; j++) y[j] *= share;
@@ -99,8 +91,7 @@ static void pool_taken(void *data, int64_t c)
         real *ty = p->to + at;
         const int32_t *taken = p->taken + at;
         for (int64_t k = 0; k < p->size * p->size; k++) {
-            const real *tx = p->from + entry(p, c, oy, ox, k);
-            for (int64_t j = 0; j < p->n; j++) ty[j] = taken[j] == (int32_t)k ? tx[j] : ty[j];
+            la_kernel()->take_where(p->n, (int32_t)k, taken, p->from + entry(p, c, oy, ox, k), ty);
         }
     }
 }
@@ -119,10 +110,7 @@ static void pool_back(void *data, int64_t c)
             real *dx = p->to + entry(p, c, oy, ox, k);
             const int32_t *taken = p->taken + at;
             if (p->max) {
-                for (int64_t j = 0; j < p->n; j++) {
-                    real own = taken[j] == (int32_t)k ? dy[j] : 0;
-                    dx[j] = add ? dx[j] + own : own;
-                }
+                la_kernel()->give_where(p->n, (int32_t)k, taken, dy, add, dx);
             } else {
                 for (int64_t j = 0; j < p->n; j++) dx[j] = add ? dx[j] + share * dy[j] : share * dy[j];
             }

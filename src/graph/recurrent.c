@@ -150,10 +150,7 @@ static void sum_block(void *data, int64_t block)
     if (s->first) k->cross(&cross, n, s->A + from * n, s->first, dW + in);
     for (int64_t i = 0; s->bias && i < rows; i++) {
         double sum = 0;
-        for (int64_t t = 0; t < times; t++) {
-            const real *a = s->A + (t * s->rows + from + i) * n;
-            for (int64_t j = 0; j < n; j++) sum += (double)a[j];
-        }
+        for (int64_t t = 0; t < times; t++) sum += k->sum(n, s->A + (t * s->rows + from + i) * n);
         dW[i * pitch + in + hidden] += (real)sum;
     }
 }

@@ -91,11 +91,10 @@ void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const rea
 
 void la_row_sums(int64_t rows, int64_t n, const real *A, bool add, real *r, int64_t pitch)
 {
+    const la_kernels *k = la_kernel();
 #pragma omp parallel for if (rows * n > PARALLEL)
     for (int64_t i = 0; i < rows; i++) {
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (int64_t j = 0; j < n; j++) sum += (double)A[i * n + j];
+        double sum = k->sum(n, A + i * n);
         r[i * pitch] = add ? r[i * pitch] + (real)sum : (real)sum;
     }
 }

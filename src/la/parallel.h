@@ -2,9 +2,9 @@
 #ifndef PSGD_LA_PARALLEL_H
 #define PSGD_LA_PARALLEL_H
 
-#include "la/view.h"
+#include <stdint.h>
 
-#define la_parallel PSGD_TYPED(psgd__la_parallel)
+#define la_parallel psgd__la_parallel
 
 /* Calls task(data, i) for i < count, each once, in any order; on one thread where work, the number of operations in
  * all, is too little to share. */

@@ -218,3 +218,30 @@ psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)
     psgd__free(self->context, before);
     return status;
 }
+
+psgd_status psgd__optimizer_image(const psgd_optimizer *self, char **image, int64_t *bytes)
+{
+    *image = NULL;
+    psgd_status status = make_image(self, image, bytes);
+    if (status == PSGD_OK) return PSGD_OK;
+    psgd__free(self->context, *image);
+    *image = NULL;
+    return status;
+}
+
+psgd_status psgd__optimizer_restore(psgd_optimizer *self, const char *image, int64_t bytes)
+{
+    uint64_t sum;
+    state_header head;
+    if (bytes < (int64_t)(sizeof head + sizeof sum)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state of the optimizer is cut off");
+    }
+    memcpy(&head, image, sizeof head);
+    memcpy(&sum, image + bytes - sizeof sum, sizeof sum);
+    if (memcmp(head.magic, magic, sizeof magic) != 0 || head.bytes != bytes ||
+        checksum(image, bytes - (int64_t)sizeof sum) != sum) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state of the optimizer is damaged");
+    }
+    PSGD_TRY(check_image(self, image));
+    return put_image(self, image);
+}

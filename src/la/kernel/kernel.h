@@ -120,10 +120,16 @@ typedef struct la_kernels {
     void (*curve)(la_function f, real leak, int64_t n, const real *y, const real *ty, const real *d, const real *td,
                   bool add, real *z);
     void (*exp_minus)(int64_t n, const real *x, const real *m, real *y); /* y <- exp(x - m), elementwise */
-    void (*lstm_forward)(int64_t n, const la_lstm *cell);                /* pre-activations in a; c, s, h */
-    void (*lstm_tangent)(int64_t n, const la_lstm *cell);                /* the same for ta; tc, ts, th */
-    void (*lstm_backward)(int64_t n, const la_lstm *cell);               /* da, dct, dc */
-    void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell);       /* tda, tdc */
+    /* Where x is larger than y or a NaN: y <- x, taken <- k. y <- x where taken is k. z <- [z +] d where taken is k,
+     * else 0. */
+    void (*take_larger)(int64_t n, int32_t k, const real *x, int32_t *taken, real *y);
+    void (*take_where)(int64_t n, int32_t k, const int32_t *taken, const real *x, real *y);
+    void (*give_where)(int64_t n, int32_t k, const int32_t *taken, const real *d, bool add, real *z);
+    double (*sum)(int64_t n, const real *x);                       /* of all x, in double */
+    void (*lstm_forward)(int64_t n, const la_lstm *cell);          /* pre-activations in a; c, s, h */
+    void (*lstm_tangent)(int64_t n, const la_lstm *cell);          /* the same for ta; tc, ts, th */
+    void (*lstm_backward)(int64_t n, const la_lstm *cell);         /* da, dct, dc */
+    void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell); /* tda, tdc */
 
     /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches. */
     real (*diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,

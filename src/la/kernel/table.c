@@ -5,6 +5,7 @@
 #include "la/kernel/cross.h"
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
+#include "la/kernel/pick.h"
 #include "la/kernel/triangle.h"
 #include "la/kernel/step.h"
 #include "la/kernel/mix.h"
@@ -48,6 +49,10 @@ const la_kernels KERNEL(table) = {
     .slope = KERNEL(slope),
     .curve = KERNEL(curve),
     .exp_minus = KERNEL(exp_minus),
+    .take_larger = KERNEL(take_larger),
+    .take_where = KERNEL(take_where),
+    .give_where = KERNEL(give_where),
+    .sum = KERNEL(sum),
     .lstm_forward = KERNEL(lstm_forward),
     .lstm_tangent = KERNEL(lstm_tangent),
     .lstm_backward = KERNEL(lstm_backward),

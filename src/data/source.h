@@ -1,0 +1,62 @@
+/* Sources of labelled samples, one file each: files on disk, and synthetic ones that need none.
+ *
+ * A source is named "kind" or "kind:argument". Samples are numbered; a read asks for any of them in any order and
+ * writes them with the sample as the last mode, [features, n], as the graph takes them. To add a source: a file with
+ * its table and a line in source.c. */
+#ifndef PSGD_DATA_SOURCE_H
+#define PSGD_DATA_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/memory.h"
+#include "core/status.h"
+#include <psgd/dtype.h>
+
+enum { SOURCE_MAX_MODES = 7 };
+
+typedef enum source_split { SPLIT_TRAIN, SPLIT_TEST } source_split;
+
+/* What a caller may ask for; 0 leaves it to the source. */
+typedef struct source_settings {
+    uint64_t seed;         /* of synthetic samples, and of what is held out */
+    int64_t samples;       /* synthetic: in the training split */
+    int64_t height, width; /* pictures from files: short side resized, centre cropped */
+    double holdout;        /* the share of samples for the test split, where a source has none */
+} source_settings;
+
+typedef struct source source;
+
+typedef struct source_kind {
+    const char *name, *argument, *summary; /* argument: "DIR", or NULL for none */
+    psgd_status (*open)(const psgd_context *context, const char *argument, source_split split,
+                        const source_settings *settings, source **opened);
+} source_kind;
+
+struct source {
+    const psgd_context *context;
+    int modes;
+    int64_t sample[SOURCE_MAX_MODES]; /* shape of a sample */
+    int64_t features;                 /* numbers in a sample */
+    int64_t count, classes;           /* classes 1: y is a number */
+    /* Writes samples index[0 .. n-1] into x [features, n] and y [n]; may be called by one thread at a time. */
+    psgd_status (*read)(source *self, int64_t n, const int64_t *index, float *x, float *y);
+    void (*close)(source *self); /* frees everything */
+};
+
+const source_kind *psgd__source_at(int index); /* NULL past the last */
+psgd_status psgd__source_open(const psgd_context *context, const char *name, source_split split,
+                              const source_settings *settings, source **opened);
+void psgd__source_close(source *self); /* NULL is fine */
+
+/* The order of an epoch: index <- a permutation of 0 .. count - 1, a function of seed and epoch. */
+void psgd__source_shuffle(uint64_t seed, uint64_t epoch, int64_t count, int64_t *index);
+
+/* Which samples of count are in the split, where a source has no files for each: a function of the seed. kept has room
+ * for count; the result is how many. */
+int64_t psgd__source_hold_out(uint64_t seed, double share, source_split split, int64_t count, int64_t *kept);
+
+extern const source_kind psgd__source_idx, psgd__source_digits, psgd__source_xor, psgd__source_adding, psgd__source_csv,
+    psgd__source_npy, psgd__source_images;
+
+#endif

@@ -1,0 +1,324 @@
+/* The loop: batches in an order that is a function of seed and epoch, steps, records, checkpoints. */
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/safetensors.h"
+#include "optim/optim.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void put(psgd_dtype dtype, void *to, const float *from, int64_t count)
+{
+    if (dtype == PSGD_F32) {
+        memcpy(to, from, (size_t)count * sizeof *from);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) ((double *)to)[i] = from[i];
+}
+
+psgd_status psgd__train_load(trainer *self, source *from, const train_graph *to, const int64_t *index)
+{
+    PSGD_TRY(from->read(from, to->n, index, self->x, self->y));
+    put(self->dtype, psgd_graph_values(to->graph, to->nodes.x), self->x, from->features * to->n);
+    put(self->dtype, psgd_graph_values(to->graph, to->nodes.y), self->y, to->n);
+    return PSGD_OK;
+}
+
+static psgd_status load_batch(trainer *self)
+{
+    int64_t epoch = self->step / self->steps_per_epoch, within = self->step % self->steps_per_epoch;
+    if (self->ordered != epoch) {
+        psgd__source_shuffle((uint64_t)self->settings.seed, (uint64_t)epoch, self->train->count, self->order);
+        self->ordered = epoch;
+    }
+    const int64_t *index = self->order + within * self->full.n;
+    PSGD_TRY(psgd__train_load(self, self->train, &self->full, index));
+    if (self->part.graph) PSGD_TRY(psgd__train_load(self, self->train, &self->part, index));
+    psgd_graph_set_step(self->full.graph, (uint64_t)self->settings.seed, (uint64_t)self->step);
+    psgd_graph_set_step(self->part.graph, (uint64_t)self->settings.seed, (uint64_t)self->step);
+    return PSGD_OK;
+}
+
+/* Copies between a list of tensors and pair k of a slab of pairs. */
+static void gather_pair(trainer *self, void *const *list, int64_t k, char *slab)
+{
+    size_t number = psgd_dtype_size(self->dtype);
+    for (int i = 0; i < self->tensors; i++) {
+        const int64_t *shape = psgd_graph_parameter_shape(self->full.graph, i);
+        size_t bytes = (size_t)(shape[0] * shape[1]) * number;
+        size_t at = (size_t)psgd_graph_parameter_offset(self->full.graph, i) * number;
+        memcpy(slab + at, (char *)list[i] + (size_t)k * bytes, bytes);
+    }
+}
+
+static void scatter_pair(trainer *self, const char *slab, int64_t k, void *const *list)
+{
+    size_t number = psgd_dtype_size(self->dtype);
+    for (int i = 0; i < self->tensors; i++) {
+        const int64_t *shape = psgd_graph_parameter_shape(self->full.graph, i);
+        size_t bytes = (size_t)(shape[0] * shape[1]) * number;
+        size_t at = (size_t)psgd_graph_parameter_offset(self->full.graph, i) * number;
+        memcpy((char *)list[i] + (size_t)k * bytes, slab + at, bytes);
+    }
+}
+
+/* Gradient and Hv in one pass, or Hv of a part of the batch after the gradient of all of it. */
+static psgd_status both(trainer *self, const void *theta, const void *v, void *gradient, void *h, double *loss)
+{
+    if (!self->part.graph) return psgd_graph_hessian(self->full.graph, theta, v, gradient, h, loss);
+    double other;
+    PSGD_TRY(psgd_graph_hessian(self->part.graph, theta, v, gradient, h, &other));
+    return psgd_graph_gradient(self->full.graph, theta, gradient, loss);
+}
+
+static psgd_status own_step(trainer *self, double *loss)
+{
+    bool products = psgd_optimizer_wants_product(self->optimizer);
+    if (!products) {
+        PSGD_TRY(psgd_graph_gradient(self->full.graph, self->theta, self->gradient, loss));
+    } else {
+        size_t bytes = (size_t)self->parameters * psgd_dtype_size(self->dtype);
+        char *one_v = self->v + (size_t)self->pairs * bytes, *one_h = self->h + (size_t)self->pairs * bytes;
+        for (int i = 0; i < self->tensors; i++) PSGD_TRY(psgd_optimizer_draw(self->optimizer, i, self->v_list[i]));
+        for (int64_t k = 0; k < self->pairs; k++) {
+            gather_pair(self, self->v_list, k, one_v);
+            PSGD_TRY(both(self, self->theta, one_v, self->gradient, one_h, loss));
+            scatter_pair(self, one_h, k, self->h_list);
+        }
+    }
+    return psgd_optimizer_step(self->optimizer, self->theta_list, (const void *const *)self->gradient_list,
+                               products ? (const void *const *)self->v_list : NULL,
+                               products ? (const void *const *)self->h_list : NULL);
+}
+
+/* The optimizer's own calls, for methods that search and for differences of gradients. */
+static int closure_gradient(void *data, const void *const *theta, double *loss, void *const *gradient)
+{
+    trainer *self = data;
+    gather_pair(self, (void *const *)theta, 0, self->v);
+    if (psgd_graph_gradient(self->full.graph, self->v, self->gradient, loss) != PSGD_OK) return 1;
+    scatter_pair(self, self->gradient, 0, gradient);
+    return 0;
+}
+
+static int closure_product(void *data, const void *const *theta, const void *const *v, double *loss,
+                           void *const *gradient, void *const *h)
+{
+    trainer *self = data;
+    char *one_v = self->v + (size_t)self->parameters * psgd_dtype_size(self->dtype);
+    gather_pair(self, (void *const *)theta, 0, self->v);
+    gather_pair(self, (void *const *)v, 0, one_v);
+    if (both(self, self->v, one_v, self->gradient, self->h, loss) != PSGD_OK) return 1;
+    scatter_pair(self, self->gradient, 0, gradient);
+    scatter_pair(self, self->h, 0, h);
+    return 0;
+}
+
+static psgd_status take_step(trainer *self, double *loss)
+{
+    PSGD_TRY(load_batch(self));
+    psgd_status status = self->by_closure ? psgd_optimizer_iterate(self->optimizer, self->theta_list, loss)
+                                          : own_step(self, loss);
+    if (status != PSGD_OK) return psgd__fail_in(status, "step %lld", (long long)self->step);
+    self->step++;
+    return PSGD_OK;
+}
+
+static void count_errors(const trainer *self, const train_graph *g, double *wrong)
+{
+    const int64_t *shape;
+    psgd_graph_shape(g->graph, g->nodes.output, &shape);
+    const void *values = psgd_graph_values(g->graph, g->nodes.output);
+    for (int64_t j = 0; j < g->n; j++) {
+        double best = -INFINITY;
+        int64_t chosen = -1;
+        for (int64_t i = 0; i < shape[0]; i++) {
+            double x = self->dtype == PSGD_F64 ? ((const double *)values)[i * g->n + j]
+                                               : (double)((const float *)values)[i * g->n + j];
+            if (!(x > best)) continue;
+            best = x;
+            chosen = i;
+        }
+        if (shape[0] == 1) chosen = best > 0;
+        *wrong += (double)chosen != (double)self->y[j];
+    }
+}
+
+psgd_status psgd__trainer_evaluate(trainer *self, double *loss, double *error)
+{
+    double sum = 0, wrong = 0, own;
+    int64_t count = self->test->count;
+    for (int64_t at = 0; at < count;) {
+        const train_graph *g = count - at >= self->eval.n ? &self->eval : &self->rest;
+        int64_t index[256];
+        for (int64_t j = 0; j < g->n; j++) index[j] = at + j;
+        PSGD_TRY(psgd__train_load(self, self->test, g, index));
+        PSGD_TRY(psgd_graph_loss(g->graph, self->theta, &own));
+        sum += own * (double)g->n;
+        if (self->test->classes > 1) count_errors(self, g, &wrong);
+        at += g->n;
+    }
+    *loss = sum / (double)count;
+    *error = self->test->classes > 1 ? wrong / (double)count : NAN;
+    return PSGD_OK;
+}
+
+typedef struct sitting {
+    trainer *self;
+    const train_watch *watch;
+    metrics_log *log;
+    double began;
+} sitting;
+
+static metrics_time when(const sitting *s)
+{
+    return (metrics_time){s->self->step, (double)s->self->step / (double)s->self->steps_per_epoch,
+                          s->self->seconds + now() - s->began};
+}
+
+static psgd_status end_epoch(sitting *s)
+{
+    trainer *self = s->self;
+    double loss, error;
+    PSGD_TRY(psgd__trainer_evaluate(self, &loss, &error));
+    PSGD_TRY(psgd_optimizer_validate(self->optimizer, loss));
+    metric values[] = {
+        {"loss", loss}, {"lr", psgd_optimizer_rate(self->optimizer)}, {"error", error}, {"accuracy", 1 - error}};
+    if (s->log) PSGD_TRY(psgd__metrics_point(s->log, when(s), "test", values, isfinite(error) ? 4 : 2));
+    if (s->watch && s->watch->epoch) {
+        int64_t epoch = self->step / self->steps_per_epoch;
+        double train = self->sums.in_epoch ? self->sums.epoch / (double)self->sums.in_epoch : NAN;
+        s->watch->epoch(s->watch->data, epoch, train, loss, error, when(s).seconds);
+    }
+    self->sums.epoch = 0;
+    self->sums.in_epoch = 0;
+    if (self->step < self->total || !s->log) return PSGD_OK;
+    metric last[] = {{"test_loss", loss}, {"test_error", error}};
+    return psgd__metrics_final(s->log, when(s), last, isfinite(error) ? 2 : 1);
+}
+
+/* What follows a step: records first, then the checkpoint that they belong to. */
+static psgd_status after_step(sitting *s, double loss, bool stopping)
+{
+    trainer *self = s->self;
+    bool whole = self->step % self->steps_per_epoch == 0 || self->step == self->total;
+    train_sums *sums = &self->sums;
+    sums->record += loss;
+    sums->epoch += loss;
+    sums->recorded++;
+    sums->in_epoch++;
+    if (s->log && (self->step % self->settings.log_every == 0 || whole)) {
+        metric value = {"loss", sums->record / (double)sums->recorded};
+        PSGD_TRY(psgd__metrics_point(s->log, when(s), "train", &value, 1));
+        sums->record = 0;
+        sums->recorded = 0;
+    }
+    if (whole) PSGD_TRY(end_epoch(s));
+    int64_t every = self->settings.checkpoint_every;
+    bool due = every > 0 ? self->step % every == 0 || self->step == self->total : whole;
+    return s->log && (due || stopping) ? psgd__checkpoint_write(self, when(s).seconds) : PSGD_OK;
+}
+
+static psgd_status open_log(trainer *self, metrics_log **log)
+{
+    const char *folder = self->settings.out;
+    if (!folder) return PSGD_OK;
+    if (self->resumed) return psgd__metrics_resume(self->context, folder, self->step, log);
+    metrics_setting settings[TRAIN_MAX_SETTINGS];
+    char path[4096];
+    int created;
+    snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
+    if (access(path, F_OK) == 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there is a run in %s already; psgd resume %s goes on with it", folder,
+                          folder);
+    }
+    PSGD_TRY(psgd__folder_create(folder, &created));
+    char *copy = psgd__strdup(self->context, self->text);
+    int count = 0;
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
+    for (char *line = copy, *next; *line && count < TRAIN_MAX_SETTINGS; line = next) {
+        char *equals = strchr(line, '='), *end = strchr(line, '\n');
+        next = end + 1;
+        *equals = *end = 0;
+        settings[count++] = (metrics_setting){line, equals + 1};
+    }
+    metrics_header header = {.run = folder,
+                             .method = self->settings.optimizer,
+                             .task = self->kind->name,
+                             .seed = (uint64_t)self->settings.seed,
+                             .settings = settings,
+                             .setting_count = count};
+    psgd_status status = psgd__metrics_create(self->context, folder, &header, log);
+    psgd__free(self->context, copy);
+    return status;
+}
+
+static psgd_status sit(sitting *s, bool *stopped)
+{
+    trainer *self = s->self;
+    if (s->log && !self->resumed) PSGD_TRY(psgd__checkpoint_write(self, 0));
+    while (self->step < self->total && !*stopped) {
+        double loss;
+        PSGD_TRY(take_step(self, &loss));
+        *stopped = s->watch && s->watch->stop && *s->watch->stop;
+        PSGD_TRY(after_step(s, loss, *stopped));
+        if (s->watch && s->watch->step) s->watch->step(s->watch->data, self->step, self->total, loss);
+    }
+    *stopped = *stopped && self->step < self->total;
+    return PSGD_OK;
+}
+
+psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped)
+{
+    sitting s = {.self = self, .watch = watch, .began = now()};
+    *stopped = false;
+    if (self->by_closure) {
+        psgd_objective objective = {.gradient = closure_gradient, .data = self};
+        if (self->settings.hv == HV_EXACT) objective.product = closure_product;
+        PSGD_TRY(psgd_optimizer_bind(self->optimizer, &objective));
+    }
+    PSGD_TRY(open_log(self, &s.log));
+    psgd_status status = sit(&s, stopped);
+    psgd__metrics_close(s.log);
+    if (status == PSGD_OK && !*stopped && self->settings.out) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", self->settings.out, WEIGHTS_FILE);
+        status = psgd__trainer_save_weights(self, path);
+    }
+    return status;
+}
+
+static int list_matrices(const trainer *self, named_matrix matrices[64])
+{
+    for (int i = 0; i < self->tensors; i++) {
+        const int64_t *shape = psgd_graph_parameter_shape(self->full.graph, i);
+        matrices[i] = (named_matrix){psgd_graph_parameter_name(self->full.graph, i), shape[0], shape[1],
+                                     self->theta_list[i]};
+    }
+    return self->tensors;
+}
+
+psgd_status psgd__trainer_save_weights(const trainer *self, const char *path)
+{
+    named_matrix matrices[64];
+    int count = list_matrices(self, matrices);
+    return psgd__safetensors_write(self->context, path, self->dtype, count, matrices);
+}
+
+psgd_status psgd__trainer_load_weights(trainer *self, const char *path)
+{
+    named_matrix matrices[64];
+    int count = list_matrices(self, matrices);
+    return psgd__safetensors_read(self->context, path, self->dtype, count, matrices);
+}

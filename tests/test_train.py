@@ -1,0 +1,241 @@
+#!/usr/bin/python3
+"""psgd train, resume and eval as a user runs them: the same bits after kill -9, sentences for bad input."""
+import json
+import gzip
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
+PSGD = str(BUILD / "psgd")
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
+
+
+def psgd(*words, fails=None):
+    done = subprocess.run([PSGD, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    if fails is None:
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    assert done.returncode == fails, (done.returncode, done.stdout, done.stderr)
+    assert done.stderr.startswith("psgd: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def records(run):
+    """The metrics of a run without what may differ between sittings: the clock, and the name of the folder."""
+    kept = []
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        for name in ("seconds", "run", "settings"):
+            record.pop(name, None)
+        kept.append(record)
+    return kept
+
+
+class Train(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.at = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def small(self, out, *more):
+        return ["train", "mlp", "--data", "digits", "--samples", 300, "--batch", 20, "--epochs", 4, "--hidden", 12,
+                "--dropout", 0.2, "--group", "kron(tri,tri)", "--lr", 0.05, "--checkpoint-every", 7, "--log-every", 5,
+                "--out", out, *more]
+
+    def test_kill_and_resume_gives_the_same_bits(self):
+        whole, cut = self.at / "whole", self.at / "cut"
+        psgd(*self.small(whole))
+        # Killed at moments that have nothing to do with its checkpoints.
+        words = [PSGD, *map(str, self.small(cut))]
+        for wait in (0.15, 0.1, 0.12):
+            run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+            deadline = time.time() + 60
+            while not (cut / "checkpoint.psgd").exists() and time.time() < deadline:
+                time.sleep(0.01)
+            time.sleep(wait)
+            run.send_signal(signal.SIGKILL)
+            run.wait()
+            words = [PSGD, "resume", str(cut)]
+        psgd("resume", cut)
+        self.assertEqual((whole / "weights.safetensors").read_bytes(), (cut / "weights.safetensors").read_bytes())
+        self.assertEqual(records(whole), records(cut))
+        self.assertEqual(psgd("eval", whole), psgd("eval", cut))
+
+    def test_weights_go_round(self):
+        run = self.at / "run"
+        psgd(*self.small(run, "--steps", 10))
+        of_run = psgd("eval", run)
+        of_file = psgd("eval", "mlp", "--hidden", 12, "--data", "digits", "--weights", run / "weights.safetensors")
+        self.assertEqual(of_run, of_file)
+        bytes_ = (run / "weights.safetensors").read_bytes()
+        length = struct.unpack("<Q", bytes_[:8])[0]
+        header = json.loads(bytes_[8:8 + length])
+        self.assertEqual(header["W1"]["shape"], [12, 785])
+        self.assertEqual(len(bytes_), 8 + length + 4 * (12 * 785 + 10 * 13))
+
+    def test_damaged_weights_are_refused(self):
+        run, bad = self.at / "run", self.at / "bad.safetensors"
+        psgd(*self.small(run, "--steps", 1))
+        good = (run / "weights.safetensors").read_bytes()
+        words = ["eval", "mlp", "--hidden", 12, "--data", "digits", "--samples", 50, "--batch", 10, "--weights", bad]
+        for content, sentence in ((good[:-1], "truncated or damaged"), (good[:5], "not a safetensors file"),
+                                  (b"\xff" * 100, "not a safetensors file"),
+                                  (good.replace(b'"W2"', b'"X2"'), "has no tensor W2"),
+                                  (good.replace(b"[12,785]", b"[12,784]"), "not of shape [12, 785]")):
+            bad.write_bytes(content)
+            self.assertIn(sentence, psgd(*words, fails=1))
+
+    def test_damaged_checkpoints_are_refused(self):
+        run = self.at / "run"
+        psgd(*self.small(run, "--steps", 3))
+        file = run / "checkpoint.psgd"
+        good = file.read_bytes()
+        for content, sentence in ((good[:-9], "truncated or damaged"), (good[:3], "not the checkpoint"), (b"", ""),
+                                  (good[:2000] + bytes([good[2000] ^ 1]) + good[2001:], "checksum"),
+                                  (b"x" * 4000, "not the checkpoint of a run")):
+            file.write_bytes(content)
+            self.assertIn(sentence, psgd("resume", run, fails=1))
+            self.assertEqual(file.read_bytes(), content)
+        file.write_bytes(good)
+        self.assertIn("another", psgd("resume", run, "--hidden", 13, fails=1))
+        psgd("resume", run, "--steps", 6)
+
+    def test_interrupt_saves_and_says_how_to_go_on(self):
+        run = self.at / "run"
+        words = [PSGD, *map(str, self.small(run, "--epochs", 100000))]
+        training = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT)
+        deadline = time.time() + 60
+        while not (run / "checkpoint.psgd").exists() and time.time() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        training.send_signal(signal.SIGINT)
+        said, _ = training.communicate(timeout=60)
+        self.assertEqual(training.returncode, 1)
+        self.assertIn(f"go on with: psgd resume {run}", said)
+        steps = int(said.split("stopped after step ")[1].split(";")[0])
+        psgd("resume", run, "--steps", steps + 2, "--epochs", 100000)
+
+    def test_dry_run_describes_and_writes_nothing(self):
+        said = psgd("train", "lenet5", "--data", "digits", "--samples", 100, "--group", "kron(tri,tri)", "--dry-run",
+                    "--out", self.at / "run")
+        for words in ("[6, 26]", "[16, 151]", "[120, 257]", "[84, 121]", "[10, 85]", "44,426", "flops", "bytes",
+                      "120 x 120, 257 x 257"):
+            self.assertIn(words, said)
+        self.assertFalse((self.at / "run").exists())
+
+    def test_every_optimizer_and_way_of_hv_trains(self):
+        base = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 50, "--epochs", 2]
+        for method in ("sgd", "momentum", "adam", "rmsprop", "lbfgs", "psgd-fisher", "psgd-newton"):
+            self.assertIn("epoch 2", psgd(*base, "--optimizer", method, "--lr", 0.01))
+        self.assertIn("epoch 2", psgd(*base, "--hv", "difference", "--lr", 0.01))
+        self.assertIn("epoch 2", psgd(*base, "--hv-batch", 10, "--update-every", 3, "--lr", 0.01))
+        self.assertIn("epoch 2", psgd(*base, "--pairs", 2, "--dtype", "f64", "--lr", 0.01))
+
+    def test_sequences_train(self):
+        for model, data in (("rnn", "xor:12"), ("lstm", "adding:12")):
+            said = psgd("train", model, "--data", data, "--samples", 100, "--batch", 50, "--epochs", 1, "--hidden", 5)
+            self.assertIn("epoch 1", said)
+
+    def test_wrong_use_is_told(self):
+        for words, sentence in ((["lenett", "--data", "digits"], "did you mean lenet5?"),
+                                (["mlp"], "needs --data"),
+                                (["mlp", "--data", "digit"], "did you mean digits?"),
+                                (["mlp", "--data", "idx"], "needs an argument: idx:DIR"),
+                                (["mlp", "--data", "digits", "--btach", "3"], "did you mean --batch?"),
+                                (["mlp", "--data", "digits", "--batch", "0"], "at least 1"),
+                                (["mlp", "--data", "digits", "--samples", "10"], "a batch of 64 is more than the 10"),
+                                (["rnn", "--data", "digits"], "rnn takes sequences"),
+                                (["mlp", "--data", "digits", "--optimizer", "adm"], "adam"),
+                                (["mlp", "--data", "xor:x"], "length of sequences"),
+                                (["mlp", "--data", "digits", "--hv-batch", "65"], "at most the batch of 64"),
+                                (["mlp", "--data", "digits", "--group", "tru"], "tru")):
+            self.assertIn(sentence, psgd("train", *words, fails=2))
+        run = self.at / "run"
+        psgd(*self.small(run, "--steps", 1))
+        self.assertIn("there is a run in", psgd(*self.small(run), fails=2))
+
+    def idx(self, name, modes, body, packed=False):
+        content = struct.pack(">HBB", 0, 8, len(modes)) + b"".join(struct.pack(">I", m) for m in modes) + body
+        path = self.at / (name + (".gz" if packed else ""))
+        path.write_bytes(gzip.compress(content) if packed else content)
+        return path
+
+    def test_idx_files(self):
+        for part, packed in (("train", False), ("t10k", True)):
+            self.idx(part + "-images-idx3-ubyte", [20, 4, 5], bytes(i % 251 for i in range(400)), packed)
+            self.idx(part + "-labels-idx1-ubyte", [20], bytes(i % 3 for i in range(20)), packed)
+        words = ["train", "logistic", "--data", f"idx:{self.at}", "--batch", 10, "--epochs", 1]
+        self.assertIn("samples of [1, 4, 5]", psgd(*words, "--dry-run"))
+        psgd(*words)
+        images = self.at / "train-images-idx3-ubyte"
+        good = images.read_bytes()
+        for content, sentence in ((good[:-1], "truncated or damaged"), (good[:6], "not an IDX file"),
+                                  (b"\x00\x00\x0d" + good[3:], "not an IDX file")):
+            images.write_bytes(content)
+            self.assertIn(sentence, psgd(*words, fails=1))
+        images.write_bytes(good)
+        self.idx("train-labels-idx1-ubyte", [19], bytes(19))
+        self.assertIn("20 pictures for train and 19 labels", psgd(*words, fails=1))
+        packed = self.at / "t10k-labels-idx1-ubyte.gz"
+        self.idx("train-labels-idx1-ubyte", [20], bytes(i % 3 for i in range(20)))
+        packed.write_bytes(packed.read_bytes()[:-6])
+        self.assertIn("t10k-labels", psgd(*words, fails=1))
+        packed.unlink()
+        self.assertIn("neither t10k-labels-idx1-ubyte nor", psgd(*words, fails=1))
+
+    def test_csv_files(self):
+        table = self.at / "table.csv"
+        words = ["train", "logistic", "--data", f"csv:{table}", "--batch", 10, "--epochs", 1]
+        table.write_text("a,b,label\n" + "".join(f"{i},{-i}.5,{i % 2}\n" for i in range(40)))
+        self.assertIn("2 classes, samples of [2]", psgd(*words, "--dry-run"))
+        psgd(*words)
+        for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 numbers; 3 were expected"),
+                                  ("1,2,0\n1,x,0\n", "line 2 has something that is not a finite number"),
+                                  ("", "no line of numbers"), ("1,2,0\n1,nan,0\n", "line 2")):
+            table.write_text(content)
+            self.assertIn(sentence, psgd(*words, fails=1))
+
+    def test_npy_files(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("no numpy")
+        x, y = self.at / "x.npy", self.at / "y.npy"
+        words = ["train", "lenet5", "--data", f"npy:{x},{y}", "--batch", 10, "--epochs", 1]
+        numpy.save(x, numpy.random.default_rng(1).random((40, 2, 20, 20), dtype=numpy.float32))
+        numpy.save(y, numpy.arange(40, dtype=numpy.float32) % 4)
+        self.assertIn("4 classes, samples of [2, 20, 20]", psgd(*words, "--dry-run"))
+        psgd(*words)
+        numpy.save(y, numpy.arange(39, dtype=numpy.float32) % 4)
+        self.assertIn("40 samples", psgd(*words, fails=1))
+
+    def test_folders_of_pictures(self):
+        data = Path(os.environ.get("PSGD_DATA", SOURCE.parent / "shared" / "data")) / "imagenet-sample"
+        words = ["train", "logistic", "--data", f"images:{self.at}", "--batch", 4, "--epochs", 1, "--holdout", 0.5]
+        self.assertIn("no class folders", psgd(*words, fails=1))
+        (self.at / "a").mkdir()
+        self.assertIn("has no .jpg or .jpeg", psgd(*words, fails=1))
+        if not data.is_dir():
+            self.skipTest("no pictures at PSGD_DATA")
+        for i, folder in enumerate(sorted(data.iterdir())[:8]):
+            (self.at / "ab"[i % 2]).mkdir(exist_ok=True)
+            for file in folder.iterdir():
+                (self.at / "ab"[i % 2] / file.name).write_bytes(file.read_bytes())
+        self.assertIn("2 classes, samples of [3, 32, 32]", psgd(*words, "--dry-run"))
+        psgd(*words)
+        first = next((self.at / "a").iterdir())
+        first.write_bytes(first.read_bytes()[:100])
+        self.assertIn(first.name, psgd(*words, fails=1))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
