@@ -38,8 +38,9 @@ static void print_machine(bool json)
 
 static int run(const cli_args *args)
 {
-    if (args->positional_count != 1 || strcmp(args->positional[0], "groups")) {
-        return cli_wrong_use("psgd bench measures 'groups': psgd bench groups [--quick] [--json]");
+    bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
+    if (!optim && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
+        return cli_wrong_use("psgd bench measures 'groups' or 'optim': psgd bench groups [--quick] [--json]");
     }
     bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
                                .json = cli_value(args, "json") != NULL,
@@ -48,7 +49,7 @@ static int run(const cli_args *args)
     const char *dtype = cli_value(args, "dtype");
     if (dtype && !cli_dtype(dtype, &settings.dtype)) return EXIT_WRONG_USE;
     print_machine(settings.json);
-    psgd_status status = bench_groups(&settings);
+    psgd_status status = optim ? bench_optim(&settings) : bench_groups(&settings);
     return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
 }
 
@@ -63,8 +64,9 @@ static const cli_flag flags[] = {
 
 const cli_verb verb_bench = {
     .name = "bench",
-    .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--spec SPEC] [--shape D1xD2]",
-    .summary = "Measure update, apply and step of the groups beside the limits of this machine",
+    .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--spec SPEC] [--shape D1xD2] | "
+             "psgd bench optim [--quick]",
+    .summary = "Measure groups and optimizers beside the limits of this machine",
     .flags = flags,
     .more = "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are those that an op\n"
             "needs at least; the last column compares with what the machine itself did between the runs. Sets of\n"
