@@ -24,10 +24,14 @@ void la_normal(const rng_stream *stream, int64_t first, int64_t count, real *x)
         count -= to - skip;
     }
     int64_t whole = count / TILE * TILE;
-#pragma omp parallel for if (whole >= PARALLEL)
-    for (int64_t i = 0; i < whole; i += CHUNK) {
-        int64_t tiles = (whole - i < CHUNK ? whole - i : CHUNK) / TILE;
-        k->normal(stream, tile + i / TILE, tiles, x + i);
+    if (whole && whole < PARALLEL) { /* without a parallel region, which would cost more than a few numbers do */
+        k->normal(stream, tile, whole / TILE, x);
+    } else if (whole) {
+#pragma omp parallel for
+        for (int64_t i = 0; i < whole; i += CHUNK) {
+            int64_t tiles = (whole - i < CHUNK ? whole - i : CHUNK) / TILE;
+            k->normal(stream, tile + i / TILE, tiles, x + i);
+        }
     }
     if (whole < count) part_of_tile(k, stream, tile + whole / TILE, 0, count - whole, x + whole);
 }
