@@ -14,6 +14,7 @@ set(PSGD_UNTYPED
   src/group/registry.c
   src/group/spec.c
   src/group/user_list.c
+  src/la/beside.c
   src/la/eigen.c
   src/la/parallel.c
   src/la/random.c
@@ -24,6 +25,7 @@ set(PSGD_UNTYPED
   src/optim/schedule.c
   src/optim/search.c
   src/optim/state.c
+  src/precond/many.c
   src/precond/options.c
   src/precond/precond.c
 )

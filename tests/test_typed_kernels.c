@@ -64,11 +64,12 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
                         .x_side = {(real)0.1, (real)0.2, (real)0.3, (real)0.4},
                         .y_side = {(real)-0.1, (real)0.2, (real)-0.3, (real)0.4},
                         .x_damping = i > 1 ? (real)0.2 : 0,
-                        .x_sign = 1,
-                        .y_sign = -1};
+                        .plus = i == 3};
         k->rows_capture(n, &rows, x->b, i % 2 ? x->f : NULL, x->b, x->s, x->t);
         for (int r = 0; r < 4; r++) x->value[r] += rows.sum[r];
     }
+    k->rows_dot(n, x->b, (const real *const[]){x->a, x->c, x->d, x->e}, x->value + 4);
+    for (int r = 0; r < 4; r++) x->value[r] += x->value[r + 4];
     x->value[4] = (double)k->diag_capture(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
     x->value[5] = (double)k->diag_capture(n, x->b, x->c, x->a, 0, 1, x->e, true);
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);

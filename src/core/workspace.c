@@ -2,8 +2,12 @@
 
 enum { LINE = 64 };
 
+_Thread_local int psgd__work_slice = 0;
+
+/* Takes note of how much the user before this one has reserved. */
 void psgd__work_begin(workspace *work)
 {
+    if (work->cursor <= WORK_SMALL && work->cursor > work->small) work->small = work->cursor;
     work->cursor = 0;
 }
 
@@ -23,6 +27,11 @@ int64_t psgd__work_reserve(workspace *work, int64_t count, size_t size)
 
 psgd_status psgd__work_commit(workspace *work)
 {
+    psgd__work_begin(work);
+    if (work->bytes >= 0 && work->slices > 1 && work->small > 0) {
+        work->stride = work->small;
+        if (work->bytes < work->slices * work->stride) work->bytes = work->slices * work->stride;
+    }
     psgd__free(work->context, work->memory);
     work->memory = work->bytes < 0 ? NULL : psgd__alloc(work->context, work->bytes, 1);
     if (!work->memory) {

@@ -11,9 +11,14 @@
 #include "core/memory.h"
 #include "core/status.h"
 
+enum { WORK_SMALL = 1 << 20 }; /* bytes up to which a user may run beside others, each thread in a slice of its own */
+
 typedef struct workspace {
     const psgd_context *context;
     char *memory;
+    int slices;            /* asked for before commit; 0: one */
+    int64_t small;         /* bytes of the largest small user: what a slice holds */
+    int64_t stride;        /* from slice to slice, 0 where there is one */
     int64_t cursor, bytes; /* of the current user; of the largest so far. -1: more than can be counted */
 } workspace;
 
@@ -22,9 +27,12 @@ int64_t psgd__work_reserve(workspace *work, int64_t count, size_t size); /* retu
 psgd_status psgd__work_commit(workspace *work);
 void psgd__work_free(workspace *work);
 
+/* The slice that this thread works in: 0 but where psgd__side_by_side runs tasks. */
+extern _Thread_local int psgd__work_slice;
+
 static inline void *psgd__work_at(const workspace *work, int64_t offset)
 {
-    return work->memory + offset;
+    return work->memory + psgd__work_slice * work->stride + offset;
 }
 
 #endif

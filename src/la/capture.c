@@ -120,8 +120,9 @@ int64_t la_thin_parts(int64_t rows, int64_t columns)
  */
 typedef struct sides {
     const real *x, *y;
-    real x_damping, y_damping, x_sign, y_sign;
-    bool swapped;
+    real x_damping, y_damping;
+    int sign;                  /* of Y^2 beside X^2 */
+    bool swapped;              /* x is v: what comes out is sign times what is wanted */
     const real *p, *c, *r, *e; /* X_j = p_j x_j + c_j x_last; Y_j = r_j y_j, Y_last = r_last y_last + sum e_j y_j */
 } sides;
 
@@ -134,17 +135,9 @@ static sides make_sides(const la_thin *t, const real *h, const real *v, real dam
     for (int64_t j = 0; j < n; j++) inverse[j] = 1 / d[j];
     for (int64_t j = 0; t->side && j < last; j++) column[j] = -t->side[j] * inverse[j] * inverse[last];
     if (!t->side || !t->side_is_row) {
-        return (sides){h, v, damping, 0, 1, (real)sign, false, d, t->side, inverse, column};
+        return (sides){h, v, damping, 0, sign, false, d, t->side, inverse, column};
     }
-    return (sides){v, h, 0, damping, (real)sign, 1, true, inverse, column, d, t->side};
-}
-
-/* Y_last before its row factor: the part of the row that meets e. */
-static double dot_last(const la_kernels *k, const sides *s, int64_t n, const real *x, const real *y)
-{
-    double sum = k->row_dot(n - 1, s->e, y);
-    if (s->y_damping != 0) sum += (double)s->y_damping * k->row_dot(n - 1, s->e, x);
-    return sum;
+    return (sides){v, h, 0, damping, sign, true, inverse, column, d, t->side};
 }
 
 /* Fills in four rows; those past the end repeat the last one with a factor of zero. */
@@ -152,24 +145,30 @@ static void set_rows(const la_kernels *k, const la_thin *t, const sides *s, int6
                      double *diagonal)
 {
     int64_t n = t->columns, last = n - 1;
-    *g = (la_rows){.x_damping = s->x_damping, .y_damping = s->y_damping, .x_sign = s->x_sign, .y_sign = s->y_sign};
+    *g = (la_rows){.x_damping = s->x_damping, .y_damping = s->y_damping, .plus = s->sign > 0};
     for (int r = 0; r < 4; r++) {
         int64_t i = smaller(from + r, to - 1);
         real q = t->row[i], inverse = 1 / q, on = from + r < to ? 1 : 0;
-        const real *x = g->x[r] = s->x + i * n, *y = g->y[r] = s->y + i * n;
+        g->x[r] = s->x + i * n;
+        g->y[r] = s->y + i * n;
         g->x_row[r] = on * (s->swapped ? inverse : q);
         g->y_row[r] = on * (s->swapped ? q : inverse);
-        if (!s->c) continue;
+    }
+    if (!s->c) return;
 
-        real y_last = y[last] + s->y_damping * x[last];
-        g->x_last[r] = x[last] + s->x_damping * y[last];
+    double dot[4], damped[4] = {0};
+    k->rows_dot(last, s->e, g->y, dot);
+    if (s->y_damping != 0) k->rows_dot(last, s->e, g->x, damped);
+    for (int r = 0; r < 4; r++) {
+        real x_last = g->x[r][last], y_last = g->y[r][last];
+        g->x_last[r] = x_last + s->x_damping * y_last;
+        y_last += s->y_damping * x_last;
         real a = g->x_row[r] * (s->p[last] * g->x_last[r]);
-        real b = g->y_row[r] * (real)((double)(s->r[last] * y_last) + dot_last(k, s, n, x, y));
-        g->x_side[r] = s->x_sign * a;
-        g->y_side[r] = s->y_sign * b;
-        real e = s->x_sign * (a * a) + s->y_sign * (b * b);
-        g->sum[r] = (double)e;
-        diagonal[last] += (double)e;
+        real b = g->y_row[r] * (real)((double)(s->r[last] * y_last) + dot[r] + (double)s->y_damping * damped[r]);
+        g->x_side[r] = a;
+        g->y_side[r] = (real)s->sign * b;
+        g->sum[r] = (double)(a * a + (real)s->sign * (b * b));
+        diagonal[last] += g->sum[r];
     }
 }
 
@@ -219,6 +218,10 @@ void la_thin_capture(const la_thin *t, const real *h, const real *v, real dampin
         for (int64_t j = 0; j < n; j++) column_sums[j] += own[j];
         for (int64_t j = 0; s.c && j < n; j++) side_sums[j] += own[n + j];
     }
+    if (!s.swapped || sign > 0) return;
+    for (int64_t i = 0; i < t->rows; i++) row_sums[i] = -row_sums[i];
+    for (int64_t j = 0; j < n; j++) column_sums[j] = -column_sums[j];
+    for (int64_t j = 0; j < n; j++) side_sums[j] = -side_sums[j];
 }
 
 /* P2 = Q2'Q2 has D^2 on its diagonal; with a last column c above s also dc beside it and s^2 + c'c in the corner, with

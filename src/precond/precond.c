@@ -43,6 +43,7 @@ static psgd_status build(psgd_precond *self, const char *source, int modes, cons
             self->settings.norm = any_unprotected(tree.root) ? NORM_SPECTRAL : NORM_MAX;
         }
         status = TYPED_CALL(self, build, self, &tree);
+        self->work_bytes = self->work->cursor;
     }
     psgd__spec_free(&tree);
     if (status == PSGD_OK && !shared) status = psgd__work_commit(self->work);

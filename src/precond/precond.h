@@ -33,11 +33,12 @@ struct psgd_precond {
     int64_t n;            /* numbers in the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
-    int64_t capture; /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
-    bool plain;      /* no fast paths: what the tests compare them with */
-    void *root;      /* the group, of the number type */
-    void *average;   /* s, the moving average of the gradient, where unbiased */
-    bool waiting;    /* for a first pair that is not zero, to start from */
+    int64_t work_bytes; /* reserved in work */
+    int64_t capture;    /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
+    bool plain;         /* no fast paths: what the tests compare them with */
+    void *root;         /* the group, of the number type */
+    void *average;      /* s, the moving average of the gradient, where unbiased */
+    bool waiting;       /* for a first pair that is not zero, to start from */
     int64_t updates, skipped;
 };
 
@@ -45,6 +46,13 @@ struct psgd_precond {
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond);
+
+/* One update each, small tensors side by side on different threads and large ones one after the other: for many small
+ * tensors faster than threads inside each. Those that share a workspace run side by side where it has slices. status[i]
+ * is what updating tensor i gave; returns the first that is not PSGD_OK, with its sentence. A precond must not be there
+ * twice. */
+psgd_status psgd__precond_update_many(int count, psgd_precond *const *preconds, const void *const *v,
+                                      const void *const *h, psgd_status *status);
 
 /* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
 void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);

@@ -83,11 +83,33 @@ double KERNEL(row_dot)(int64_t n, const real *restrict x, const real *restrict y
     return total;
 }
 
-/* damped and column are constants wherever this is called. */
+/* Lanes of reals within a stretch, stretches in double; four rows are four independent sums. */
+void KERNEL(rows_dot)(int64_t n, const real *restrict e, const real *const *rows, double *dot)
+{
+    for (int r = 0; r < 4; r++) dot[r] = 0;
+    for (int64_t from = 0; from < n; from += BUFFER) {
+        int64_t to = n - from < BUFFER ? n : from + BUFFER;
+        const real *restrict y0 = rows[0], *restrict y1 = rows[1], *restrict y2 = rows[2], *restrict y3 = rows[3];
+        real s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+        for (int64_t j = from; j < to; j++) {
+            s0 += e[j] * y0[j];
+            s1 += e[j] * y1[j];
+            s2 += e[j] * y2[j];
+            s3 += e[j] * y3[j];
+        }
+        dot[0] += (double)s0;
+        dot[1] += (double)s1;
+        dot[2] += (double)s2;
+        dot[3] += (double)s3;
+    }
+}
+
+/* The bools are constants wherever this is called. */
 __attribute__((always_inline)) static inline void capture_some(int64_t n, la_rows *rows, const real *restrict p,
                                                                const real *restrict c, const real *restrict r,
-                                                               bool damped, bool column, double *restrict diagonal,
-                                                               double *restrict side)
+                                                               bool plus, bool damped, bool column,
+                                                               double *restrict diagonal, double *restrict side)
 {
     const real *restrict x0 = rows->x[0], *restrict x1 = rows->x[1], *restrict x2 = rows->x[2],
                          *restrict x3 = rows->x[3];
@@ -100,7 +122,7 @@ __attribute__((always_inline)) static inline void capture_some(int64_t n, la_row
         real x = damped ? x##k[j] + g.x_damping * y##k[j] : x##k[j];                                                   \
         real y = damped ? y##k[j] + g.y_damping * x##k[j] : y##k[j];                                                   \
         real a = g.x_row[k] * (column ? p[j] * x + c[j] * g.x_last[k] : p[j] * x), b = g.y_row[k] * (r[j] * y);        \
-        real e = (g.x_sign * a) * a + (g.y_sign * b) * b;                                                              \
+        real e = plus ? a * a + b * b : a * a - b * b;                                                                 \
         s##k += e;                                                                                                     \
         d += e;                                                                                                        \
         if (column) m += g.x_side[k] * a + g.y_side[k] * b;                                                            \
@@ -126,14 +148,18 @@ void KERNEL(rows_capture)(int64_t n, la_rows *rows, const real *p, const real *c
                           double *side)
 {
     bool damped = rows->x_damping != 0 || rows->y_damping != 0;
-    if (damped && c) {
-        capture_some(n, rows, p, c, r, true, true, diagonal, side);
+    if (rows->plus && c) {
+        capture_some(n, rows, p, c, r, true, true, true, diagonal, side);
+    } else if (rows->plus) {
+        capture_some(n, rows, p, NULL, r, true, true, false, diagonal, NULL);
+    } else if (damped && c) {
+        capture_some(n, rows, p, c, r, false, true, true, diagonal, side);
     } else if (damped) {
-        capture_some(n, rows, p, NULL, r, true, false, diagonal, NULL);
+        capture_some(n, rows, p, NULL, r, false, true, false, diagonal, NULL);
     } else if (c) {
-        capture_some(n, rows, p, c, r, false, true, diagonal, side);
+        capture_some(n, rows, p, c, r, false, false, true, diagonal, side);
     } else {
-        capture_some(n, rows, p, NULL, r, false, false, diagonal, NULL);
+        capture_some(n, rows, p, NULL, r, false, false, false, diagonal, NULL);
     }
 }
 

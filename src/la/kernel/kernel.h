@@ -67,12 +67,13 @@ typedef struct la_lstm {
 #define la_rows PSGD_TYPED(la_rows)
 
 /* Four rows for rows_capture: X = x_row (p x + c x_last) and Y = y_row r y, with x <- x + x_damping y and y <- y +
- * y_damping x before. x_side and y_side are the signed last entries of X and Y. */
+ * y_damping x before. x_side and y_side are the last entries of X and, with its sign, Y. */
 typedef struct la_rows {
     const real *x[4], *y[4];
     real x_row[4], y_row[4], x_last[4], x_side[4], y_side[4];
-    real x_damping, y_damping, x_sign, y_sign;
-    double sum[4]; /* of the signed squares of X and Y along the rows */
+    real x_damping, y_damping;
+    bool plus;     /* X^2 + Y^2, else X^2 - Y^2 */
+    double sum[4]; /* of that along the rows */
 } la_rows;
 
 #define la_cross_pairs PSGD_TYPED(la_cross_pairs)
@@ -137,6 +138,7 @@ typedef struct la_kernels {
     void (*diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
     void (*retract)(int64_t n, real c, const real *r, real least, real *q); /* q <- q - c r q, at least that */
     double (*row_dot)(int64_t n, const real *x, const real *y); /* x'y in lanes of real: faster than dot, less exact */
+    void (*rows_dot)(int64_t n, const real *e, const real *const *rows, double *dot); /* the same for four rows */
     /* Adds to rows->sum, diagonal and side the squares and the products with the last entries; c may be NULL. */
     void (*rows_capture)(int64_t n, la_rows *rows, const real *p, const real *c, const real *r, double *diagonal,
                          double *side);

@@ -33,6 +33,7 @@ const la_kernels KERNEL(table) = {
     .diag_apply = KERNEL(diag_apply),
     .retract = KERNEL(retract),
     .row_dot = KERNEL(row_dot),
+    .rows_dot = KERNEL(rows_dot),
     .rows_capture = KERNEL(rows_capture),
     .row_apply = KERNEL(row_apply),
     .row_form = KERNEL(row_form),

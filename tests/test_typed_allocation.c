@@ -1,0 +1,181 @@
+/* Only create allocates, and no more than state, two tensors and one R; many tensors side by side need no more either.
+ *
+ * The allocator of the context counts, and so does malloc itself: this test is linked with --wrap=malloc,calloc. */
+#include "support.h"
+
+#include <omp.h>
+
+#include "core/dtype.h"
+#include "precond/precond.h"
+
+static int64_t system_calls;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    system_calls++;
+    return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    system_calls++;
+    return __real_calloc(count, bytes);
+}
+
+typedef struct tally {
+    int64_t calls, bytes;
+} tally;
+
+static void *tally_allocate(void *data, size_t bytes)
+{
+    tally *t = data;
+    t->calls++;
+    t->bytes += (int64_t)bytes;
+    return malloc(bytes);
+}
+
+static void tally_release(void *data, void *memory)
+{
+    (void)data;
+    free(memory);
+}
+
+typedef struct some_case {
+    const char *spec;
+    int modes;
+    int64_t shape[2];
+} some_case;
+
+static const some_case cases[] = {
+    {"diag", 1, {50000}},
+    {"xmat", 1, {40001}},
+    {"tri", 1, {300}},
+    {"dense", 1, {60}},
+    {"scan", 2, {200, 301}},
+    {"scaw", 2, {100, 201}},
+    {"kron(tri,tri)", 2, {90, 120}},
+    {"kron(norm,tri)", 2, {90, 120}},
+    {"kron(dense,diag)", 2, {40, 50}},
+    {"sum(tri:100,diag)", 1, {3000}},
+};
+
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+static int64_t size_of(const some_case *c)
+{
+    return c->shape[0] * (c->modes == 2 ? c->shape[1] : 1);
+}
+
+static void only_create_allocates(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CASES; i++) {
+        const some_case *c = &cases[i];
+        int64_t n = size_of(c), numbers, bytes;
+        double cost[4];
+        tally t = {0};
+        psgd_allocator allocator = {tally_allocate, tally_release, &t};
+        psgd_context *context;
+        psgd_precond *p;
+        real *v = malloc((size_t)n * sizeof *v), *h = malloc((size_t)n * sizeof *h), *y = calloc((size_t)n, sizeof *y);
+        assert_ok(psgd_normal_fill(REAL_DTYPE, 1, 0, 0, 0, n, v));
+        assert_ok(psgd_normal_fill(REAL_DTYPE, 1, 1, 0, 0, n, h));
+        assert_ok(psgd_context_create(&allocator, &context));
+        assert_ok(psgd_group_cost(context, c->spec, c->modes, c->shape, REAL_DTYPE, &numbers, &bytes, cost, cost + 1,
+                                  cost + 2, cost + 3));
+        t.bytes = 0;
+        assert_ok(psgd_precond_create(context, c->spec, c->modes, c->shape, REAL_DTYPE, NULL, &p));
+
+        /* State, two tensors, an R of at most the size of the state; sums of a few doubles for each row and column. */
+        int64_t sides = c->shape[0] + (c->modes == 2 ? c->shape[1] : 0);
+        int64_t most = 2 * bytes + 2 * n * (int64_t)sizeof(real) + 40 * sides * (int64_t)sizeof(double) + 65536;
+        if (strstr(c->spec, "dense")) most += bytes;
+        assert_true(t.bytes <= most);
+
+        assert_ok(psgd_precond_update(p, v, h));
+        int64_t calls = t.calls, before = system_calls;
+        for (int k = 0; k < 3; k++) {
+            assert_ok(psgd_precond_update(p, v, h));
+            assert_ok(psgd_precond_update(p, h, v));
+            assert_ok(psgd_precond_apply(p, PSGD_APPLY_P, h, y));
+            psgd__precond_descend(p, 0.01, h, y);
+        }
+        assert_int_equal(t.calls, calls);
+        assert_int_equal(system_calls, before);
+        psgd_precond_free(p);
+        psgd_context_free(context);
+        free(v);
+        free(h);
+        free(y);
+    }
+}
+
+enum { MANY = 24 };
+
+static const char *const small[] = {"diag", "tri", "scan", "kron(tri,tri)", "kron(diag,diag)", "xmat"};
+
+static void many_small_tensors_are_updated_side_by_side(void **state)
+{
+    (void)state;
+    const int64_t shape[2] = {12, 17}, n = 12 * 17;
+    workspace shared = {.slices = 3};
+    psgd_precond *one[MANY], *many[MANY];
+    precond_settings settings = {0};
+    option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
+    const void *v[MANY], *h[MANY];
+    psgd_status status[MANY];
+    real data[2][MANY][12 * 17], got[12 * 17], want[12 * 17];
+    assert_ok(psgd__options_read(NULL, &table, 1));
+    settings.norm = NORM_MAX;
+    for (int i = 0; i < MANY; i++) {
+        assert_ok(psgd__precond_create(NULL, small[i % 6], 2, shape, REAL_DTYPE, &settings, &shared, &many[i]));
+        assert_ok(psgd__precond_create(NULL, small[i % 6], 2, shape, REAL_DTYPE, &settings, NULL, &one[i]));
+        v[i] = data[0][i];
+        h[i] = data[1][i];
+    }
+    assert_ok(psgd__work_commit(&shared));
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(3);
+    for (uint64_t step = 0; step < 40; step++) {
+        for (int i = 0; i < MANY; i++) {
+            assert_ok(psgd_normal_fill(REAL_DTYPE, 1, (uint64_t)i, 2 * step, 0, n, data[0][i]));
+            assert_ok(psgd_normal_fill(REAL_DTYPE, 1, (uint64_t)i, 2 * step + 1, 0, n, data[1][i]));
+            assert_ok(psgd_precond_update(one[i], v[i], h[i]));
+        }
+        assert_ok(psgd__precond_update_many(MANY, many, v, h, status));
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(psgd_precond_updates(many[i]), 40);
+        assert_ok(psgd_precond_apply(many[i], PSGD_APPLY_P, data[0][i], got));
+        assert_ok(psgd_precond_apply(one[i], PSGD_APPLY_P, data[0][i], want));
+        for (int64_t j = 0; j < n; j++) {
+            assert_true(fabs((double)got[j] - (double)want[j]) <= 1e-3 * (1 + fabs((double)want[j])));
+        }
+    }
+    data[1][7][3] = (real)NAN;
+    assert_fails(psgd__precond_update_many(MANY, many, v, h, status), PSGD_ERR_NOT_FINITE, "h is not a number");
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(status[i], i == 7 ? PSGD_ERR_NOT_FINITE : PSGD_OK);
+        assert_int_equal(psgd_precond_updates(many[i]), i == 7 ? 40 : 41);
+    }
+    omp_set_num_threads(threads);
+    for (int i = 0; i < MANY; i++) {
+        psgd_precond_free(one[i]);
+        psgd_precond_free(many[i]);
+    }
+    psgd__work_free(&shared);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_create_allocates),
+        cmocka_unit_test(many_small_tensors_are_updated_side_by_side),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
