@@ -119,13 +119,14 @@ static void many_unknowns_take_few_pairs(void **state)
     const int64_t sizes[] = {260, 2100}; /* tri and diag, 16 products an iteration */
     psgd_options *options;
     assert_ok(psgd_options_create(NULL, &options));
-    assert_ok(psgd_options_set(options, "tolerance", "1e-2"));
+    assert_ok(psgd_options_set(options, "max-iterations", "12"));
     for (int k = 0; k < 2; k++) {
         psgd_function function = {.evaluate = sphere};
         psgd_result result;
-        for (int64_t i = 0; i < sizes[k]; i++) x[i] = 1;
+        double before = 0;
+        for (int64_t i = 0; i < sizes[k]; i++) x[i] = 1, before += (double)(i + 1);
         assert_ok(psgd_minimize(NULL, sizes[k], x, &function, options, NULL, NULL, &result));
-        assert_int_equal(result.ending, PSGD_CONVERGED);
+        assert_true(result.value < 0.05 * before);
         assert_true(result.products <= 17 * result.iterations + 1);
     }
     psgd_options_free(options);
