@@ -273,7 +273,7 @@ static double bound(int64_t n, const double *R)
 }
 
 /* ||R||_2 as the root of the largest eigenvalue of R'R, by many squarings of it. */
-static double exact(int64_t n, const double *R)
+double ref_spectral_norm(int64_t n, const double *R)
 {
     double *T = matrix(n, n), *M = matrix(n, n), *N = matrix(n, n), log_norm = 0, power = 1;
     ref_transpose(n, n, R, T);
@@ -297,8 +297,8 @@ static double exact(int64_t n, const double *R)
 static double spectral(const ref_node *node, const double *R, const ref_options *options, bool one_fibre)
 {
     ref_kind kind = node->kind;
-    if (kind == REF_XMAT) return exact(node->n, R);
-    if (kind == REF_DENSE && one_fibre && options->exact_dense) return exact(node->n, R);
+    if (kind == REF_XMAT) return ref_spectral_norm(node->n, R);
+    if (kind == REF_DENSE && one_fibre && options->exact_dense) return ref_spectral_norm(node->n, R);
     bool diagonal = kind == REF_DIAG || kind == REF_SCALE || kind == REF_IDENTITY;
     return diagonal ? largest(node->n, R) : bound(node->n, R);
 }

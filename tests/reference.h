@@ -63,6 +63,7 @@ double ref_outside(const ref_node *node, const double *Q);
 void ref_multiply(int64_t m, int64_t k, int64_t n, const double *A, const double *B, double *C); /* C <- A B */
 void ref_transpose(int64_t m, int64_t n, const double *A, double *T);
 bool ref_invert(int64_t n, const double *A, double *inverse);
+double ref_spectral_norm(int64_t n, const double *A);
 void ref_kronecker(int64_t m, const double *A, int64_t n, const double *B, double *C); /* C <- A (x) B */
 
 #endif

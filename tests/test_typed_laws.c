@@ -167,22 +167,30 @@ static void check_operators(subject *s)
     }
 }
 
-/* Q and Q' are what psgd_precond_factor shows. */
-static void check_factors(subject *s)
+/* The whole Q, n x n. */
+static double *whole(const psgd_precond *precond)
 {
     int64_t done = 1;
     double *all = calloc(1, sizeof(double));
     all[0] = 1;
-    for (int i = 0; i < psgd_precond_factor_count(s->precond); i++) {
-        int64_t m = psgd_precond_factor_size(s->precond, i);
-        double *Q = factor(s->precond, i), *next = calloc((size_t)(done * m * done * m), sizeof(double));
+    for (int i = 0; i < psgd_precond_factor_count(precond); i++) {
+        int64_t m = psgd_precond_factor_size(precond, i);
+        double *Q = factor(precond, i), *next = calloc((size_t)(done * m * done * m), sizeof(double));
         ref_kronecker(done, all, m, Q, next);
         done *= m;
         free(all);
         free(Q);
         all = next;
     }
-    assert_int_equal(done, s->n);
+    assert_int_equal(done, psgd_precond_size(precond));
+    return all;
+}
+
+/* Q and Q' are what psgd_precond_factor shows. */
+static void check_factors(subject *s)
+{
+    int64_t done = s->n;
+    double *all = whole(s->precond);
     for (int transpose = 0; transpose < 2; transpose++) {
         real *x = random_reals(s), *y = reals(s->n);
         for (int64_t i = 0; i < done; i++) {
@@ -197,6 +205,30 @@ static void check_factors(subject *s)
         free(z);
     }
     free(all);
+}
+
+/* The criterion is h'Ph + v'P^-1 v, the condition that of the whole Q. */
+static void check_figures(subject *s)
+{
+    real *v = random_reals(s), *h = random_reals(s);
+    real *A = apply(s, PSGD_APPLY_Q, h), *B = apply(s, PSGD_APPLY_QT_INVERSE, v);
+    double value, condition, expected = dot(s->n, A, A) + dot(s->n, B, B);
+    double *Q = whole(s->precond), *inverse = calloc((size_t)(s->n * s->n), sizeof(double));
+    assert_ok(psgd_precond_criterion(s->precond, v, h, &value));
+    assert_true(fabs(value - expected) <= 64 * EPSILON * expected);
+    assert_true(ref_invert(s->n, Q, inverse));
+    expected = ref_spectral_norm(s->n, Q) * ref_spectral_norm(s->n, inverse);
+    assert_ok(psgd_precond_condition(s->precond, &condition));
+    if (fabs(condition - expected) > 64 * EPSILON * expected * expected) {
+        print_error("%s: the condition is %g, not %g\n", s->spec, condition, expected);
+        fail();
+    }
+    free(v);
+    free(h);
+    free(A);
+    free(B);
+    free(Q);
+    free(inverse);
 }
 
 static void assert_inside(const subject *s, const char *what, const ref_node *node, const double *Q)
@@ -281,6 +313,12 @@ static void operators_are_products_of_q(void **state)
     (void)state;
     for_all(check_operators);
     for_all(check_factors);
+}
+
+static void criterion_and_condition_are_those_of_q(void **state)
+{
+    (void)state;
+    for_all(check_figures);
 }
 
 static void products_and_inverses_stay_in_the_group(void **state)
@@ -388,6 +426,30 @@ static void q_survives_steps_near_one(void **state)
     }
 }
 
+/* dense keeps Q^-1 beside Q and lets both move; it must notice when the one is no longer the inverse of the other. */
+static void the_inverse_of_dense_stays_its_inverse(void **state)
+{
+    (void)state;
+    static const instance dense[] = {{"dense", "dense", 1, {12}},
+                                     {"dense", "kron(dense,dense)", 2, {6, 5}},
+                                     {"dense", "kron(dense,diag)", 2, {7, 2}}};
+    subject s;
+    for (int i = 0; i < 3; i++) {
+        start(&s, dense[i].spec, dense[i].modes, dense[i].shape, 55);
+        for (int k = 0; k < 20; k++) {
+            double condition;
+            advance(&s, s.precond, 300);
+            assert_ok(psgd_precond_condition(s.precond, &condition));
+            real *x = random_reals(&s), *y = apply(&s, PSGD_APPLY_Q_INVERSE, x), *z = apply(&s, PSGD_APPLY_Q, y);
+            assert_same(&s, "Q Q^-1", x, z, 14 * EPSILON * condition);
+            free(x);
+            free(y);
+            free(z);
+        }
+        psgd_precond_free(s.precond);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,9 +457,11 @@ int main(void)
         cmocka_unit_test(inner_products_are_kept_by_q_and_its_inverse_transpose),
         cmocka_unit_test(inverses_undo),
         cmocka_unit_test(operators_are_products_of_q),
+        cmocka_unit_test(criterion_and_condition_are_those_of_q),
         cmocka_unit_test(products_and_inverses_stay_in_the_group),
         cmocka_unit_test(a_change_of_basis_within_the_group_changes_nothing),
         cmocka_unit_test(q_survives_steps_near_one),
+        cmocka_unit_test(the_inverse_of_dense_stays_its_inverse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

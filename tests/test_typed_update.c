@@ -267,11 +267,59 @@ static void random_specs_update_as_the_reference(void **state)
     }
 }
 
+/* Factors that drift apart are balanced now and then; no update of the product shows it. */
+static void balancing_the_factors_leaves_their_product(void **state)
+{
+    (void)state;
+    static const int64_t shape[] = {3, 4};
+    static const char *const specs[] = {"kron(scale,tri)", "kron(norm,diag)", "kron(dense,scale)"};
+    uint64_t seed = 6;
+    for (int k = 0; k < 3; k++) {
+        trial t = {.spec = specs[k],
+                   .modes = 2,
+                   .shape = shape,
+                   .pairs = 1,
+                   .count = 1,
+                   .batch = 1,
+                   .average = 0.9,
+                   .norm = REF_SPECTRAL,
+                   .step = k == 0 ? 0.97 : 0.3};
+        psgd_precond *precond = make(&t);
+        ref_node *tree = ref_parse(t.spec, t.modes, t.shape);
+        ref_options options = {.norm = t.norm, .step = t.step, .count = 1, .exact_dense = true};
+        int rebalanced = 0;
+        for (int u = 0; u < 400; u++) {
+            real v[12], h[12];
+            double H[12], V[12], E[144], *before = whole(precond), *first = factor(precond, 0);
+            for (int i = 0; i < 12; i++) {
+                V[i] = (double)(v[i] = (real)random_normal(&seed));
+                H[i] = (double)(h[i] = (real)random_normal(&seed));
+            }
+            images m = form(&t, 12, before, H, V);
+            ref_step(tree, m.A, 1, m.B, 1, &options, E);
+            assert_ok(psgd_precond_update(precond, v, h));
+            double *after = whole(precond), *now = factor(precond, 0);
+            compare(&t, -1, 12, E, before, after);
+            rebalanced += now[0] > 3 * first[0] || now[0] < first[0] / 3;
+            free(before);
+            free(first);
+            free(after);
+            free(now);
+            free(m.A);
+            free(m.B);
+        }
+        assert_true(rebalanced > 0 || k != 0);
+        ref_free(tree);
+        psgd_precond_free(precond);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(registered_groups_update_as_the_reference),
         cmocka_unit_test(random_specs_update_as_the_reference),
+        cmocka_unit_test(balancing_the_factors_leaves_their_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
