@@ -40,6 +40,7 @@ class Unit:
         self.v: Optional[Tensor] = None
         self.v_parts: List[Tensor] = []
         self.h: Optional[Tensor] = None
+        self.sparse: Any = None  # the SparseRows of a parameter whose gradients have turned out to be sparse
 
     def split(self, whole: Tensor) -> List[Tensor]:
         if len(self.params) == 1:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ._errors import NotFiniteError, SpecError, UnsupportedError
 from ._lib import error, lib
+from ._sparse import SparseRows, rows_of
 from ._units import (
     GroupChoice,
     Unit,
@@ -56,6 +57,7 @@ class PSGD(torch.optim.Optimizer):
         momentum: factor of the moving average of the gradient, corrected for its start.
         weight_decay: decoupled, theta <- (1 - lr weight_decay) theta.
         clip: largest norm of P g over all tensors of a param group; None: any.
+        (Row-sparse gradients of ``nn.Embedding(sparse=True)`` stay sparse: fisher, a group kron(diag,G), scan or scaw.)
         update_every: fit at every k-th step.
         hv: ``"auto"`` (exact, or by difference where an op has no second derivative), ``"exact"``, ``"difference"``.
         fold_bias: a weight and its bias become one matrix [out, in + 1].
@@ -154,7 +156,7 @@ class PSGD(torch.optim.Optimizer):
         for units in self._units:
             for unit in units:
                 if any(own is param for own in unit.params):
-                    return unit.precond
+                    return unit.precond if unit.sparse is None else unit.sparse.precond
         raise ValueError("this optimizer has no such parameter")
 
     def state_dict(self) -> Dict[str, Any]:
@@ -185,9 +187,16 @@ class PSGD(torch.optim.Optimizer):
             raise
         for units in self._units:
             for unit in units:
-                saved = self.state[unit.params[0]].pop("precond", None) if unit.params[0] in self.state else None
+                state = self.state[unit.params[0]] if unit.params[0] in self.state else {}
+                saved = state.pop("precond", None)
+                if "rows" in state:
+                    unit.sparse = self._sparse_rows(self._group_of(unit), unit, state)
                 if saved is not None:
-                    unit.precond.load_state(saved.detach().to(torch.uint8).cpu().numpy().tobytes())
+                    precond = unit.precond if unit.sparse is None else unit.sparse.precond
+                    precond.load_state(saved.detach().to(torch.uint8).cpu().numpy().tobytes())
+
+    def _group_of(self, unit: Unit) -> Dict[str, Any]:
+        return next(group for group, units in zip(self.param_groups, self._units) if unit in units)
 
     # --- the step
 
@@ -335,12 +344,17 @@ class PSGD(torch.optim.Optimizer):
         params: List[Tensor] = []
         parts: List[Tensor] = []
         moved: List[Unit] = []
+        sparse: List[Tuple[Tensor, Tensor, Tensor]] = []
         for unit in self._units[index]:
             grads = [p.grad for p in unit.params]
             if all(grad is None for grad in grads):
                 continue
             if any(grad is not None and grad.layout is not torch.strided for grad in grads):
-                raise UnsupportedError("gradients must be dense")
+                found = self._prepare_rows(group, unit, grads[0])
+                if found is None:
+                    return None
+                sparse += found
+                continue
             g = unit.gather(grads, unit.out, unit.parts)
             state = self.state[unit.params[0]]
             count = state.get("step", 0)
@@ -379,7 +393,39 @@ class PSGD(torch.optim.Optimizer):
             params += unit.params
             parts += unit.parts
             moved.append(unit)
-        return params, parts, moved
+        return params, parts, moved, sparse
+
+    def _prepare_rows(self, group: Dict[str, Any], unit: Unit, grad: Optional[Tensor]):
+        """The move of the rows of a row-sparse gradient: a list of (parameter, rows, P g). None: not finite."""
+        if grad is None or len(unit.params) > 1 or grad.layout is not torch.sparse_coo:
+            raise UnsupportedError("only a parameter of its own can have a sparse gradient, and in COO layout")
+        if group["criterion"] != "fisher" or group["momentum"] or group["weight_decay"] or group["integrate"]:
+            raise UnsupportedError("sparse gradients take the fisher criterion, without momentum, weight_decay, integrate")
+        state = self.state[unit.params[0]]
+        if unit.sparse is None:
+            unit.sparse = self._sparse_rows(group, unit, state)
+        found = rows_of(grad, unit.shape[1])
+        count = state.get("step", 0)
+        state["step"] = count + 1
+        if found is None:
+            return []
+        rows, g = found
+        status = self._finite(g)
+        if not status and count % group["update_every"] == 0:
+            status = unit.sparse.update(rows, g, (group["seed"], unit.index, count))
+        if status == _NOT_FINITE:
+            self.note = "a sparse gradient is not finite"
+            return None
+        finish(self._context, status)
+        return [(unit.params[0], rows, unit.sparse.apply(rows, g))]
+
+    def _sparse_rows(self, group: Dict[str, Any], unit: Unit, state: Dict[str, Any]) -> SparseRows:
+        if len(unit.shape) != 2:
+            raise UnsupportedError("sparse gradients are for matrices")
+        spec = unit.precond.spec
+        if group["group"] is None:
+            spec = "kron(diag," + standard_spec((1, unit.shape[1]))[len("kron(tri,") :]
+        return SparseRows(unit.params[0], spec, group, unit.code, state)
 
     def _v(self, unit: Unit) -> int:
         """The address of room for the v of a unit, shared by all units of a number type."""
@@ -395,20 +441,25 @@ class PSGD(torch.optim.Optimizer):
         total = float(g.sum())
         return 0 if math.isfinite(total) or bool(torch.isfinite(g).all()) else _NOT_FINITE
 
-    def _move(self, group: Dict[str, Any], params: List[Tensor], parts: List[Tensor], moved: List[Unit]) -> None:
+    def _move(self, group, params: List[Tensor], parts: List[Tensor], moved: List[Unit], sparse) -> None:
         """theta <- (1 - lr weight_decay) theta - lr P g, clipped."""
-        if not params:
+        if not params and not sparse:
             return
         lr = float(group["lr"])
         scales = self._count_steps(moved, group["momentum"])
         shrink = 1.0
         if group["clip"] is not None:
-            norms = torch._foreach_norm([unit.out for unit in moved])
-            length = math.hypot(*(float(norm) * scale for norm, scale in zip(norms, scales)))
+            norms = torch._foreach_norm([unit.out for unit in moved]) if moved else []
+            lengths = [float(norm) * scale for norm, scale in zip(norms, scales)]
+            length = math.hypot(*lengths, *(float(move.norm()) for _, _, move in sparse))
             if not math.isfinite(length):
                 self.skipped, self.note = self.skipped + 1, "the preconditioned gradient is not finite"
                 return
             shrink = group["clip"] / length if length > group["clip"] else 1.0
+        for param, rows, move in sparse:
+            param.index_add_(0, rows, move.view(-1, *param.shape[1:]), alpha=-lr * shrink)
+        if not params:
+            return
         if group["weight_decay"]:
             torch._foreach_mul_(params, 1 - lr * group["weight_decay"])
         if all(scale == scales[0] for scale in scales):
@@ -436,10 +487,15 @@ class _StateWithBytes:
     def __enter__(self) -> None:
         for units in self.optimizer._units:
             for unit in units:
-                saved = torch.frombuffer(bytearray(unit.precond.state()), dtype=torch.uint8)
+                precond = unit.precond if unit.sparse is None else unit.sparse.precond
+                saved = torch.frombuffer(bytearray(precond.state()), dtype=torch.uint8)
                 self.optimizer.state[unit.params[0]]["precond"] = saved
 
     def __exit__(self, *why: Any) -> None:
         # A new dict for each parameter: those that were handed out keep the bytes.
         for param, state in list(self.optimizer.state.items()):
             self.optimizer.state[param] = {key: value for key, value in state.items() if key != "precond"}
+        for units in self.optimizer._units:
+            for unit in units:
+                if unit.sparse is not None:
+                    unit.sparse.state = self.optimizer.state[unit.params[0]]

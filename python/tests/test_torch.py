@@ -340,3 +340,66 @@ def test_refused():
         psgd.torch.PSGD([])
     with pytest.raises(ValueError):
         psgd.torch.PSGD([weight]).preconditioner(torch.ones(3))
+
+
+def sparse_pair(dtype=torch.float64, **options):
+    embedding = torch.nn.Embedding(50, 3, sparse=True, dtype=dtype)
+    return embedding, psgd.torch.PSGD(embedding, 0.1, **options)
+
+
+def lookup(embedding, opt, ids):
+    opt.zero_grad()
+    (embedding(torch.tensor(ids)) ** 2).sum().backward()
+    assert embedding.weight.grad.is_sparse
+    opt.step()
+
+
+def test_sparse_gradients_stay_sparse():
+    embedding, opt = sparse_pair(group="scaw", damping=0.1)
+    before = embedding.weight.detach().clone()
+    for _ in range(5):
+        lookup(embedding, opt, [3, 7, 3])
+    changed = (embedding.weight.detach() != before).any(1).nonzero().ravel().tolist()
+    assert changed == [3, 7] and embedding.weight.grad.is_sparse
+    assert opt.preconditioner(embedding.weight).spec == "tri"
+    assert (opt.state[embedding.weight]["rows"] != 1).nonzero().ravel().tolist() == [3, 7]
+
+
+def test_sparse_step_is_the_dense_one_on_the_rows_present():
+    embedding, opt = sparse_pair(group="kron(diag,tri)", damping=0.1, norm="max", precond_step=0.1)
+    twin = psgd.Preconditioner("kron(diag,tri)", (2, 3), "float64", norm="max", step=0.1)
+    expected = embedding.weight.detach()[[4, 9]].clone()
+    for step in range(10):
+        g = 2 * expected
+        v = torch.from_numpy(psgd.normal((2, 3), "float64", seed=0, tensor=0, step=step))
+        twin.update(v, g + 0.1 * v)
+        expected = expected - 0.1 * twin.apply(g)
+        lookup(embedding, opt, [9, 4])
+    assert torch.allclose(embedding.weight.detach()[[4, 9]], expected, rtol=1e-10)
+
+
+def test_sparse_state_goes_on_to_the_bit():
+    embedding, opt = sparse_pair(damping=0.1)
+    lookup(embedding, opt, [1, 2, 3])
+    twin_net = copy.deepcopy(embedding)
+    twin = psgd.torch.PSGD(twin_net, 0.5, damping=0.1)
+    twin.load_state_dict(opt.state_dict())
+    copied_net, copied = copy.deepcopy((embedding, opt))
+    for net, each in ((embedding, opt), (twin_net, twin), (copied_net, copied)):
+        lookup(net, each, [2, 3, 30, 31, 32])
+        lookup(net, each, [1])
+    assert torch.equal(embedding.weight, twin_net.weight) and torch.equal(embedding.weight, copied_net.weight)
+
+
+def test_sparse_refused():
+    for wrong in (dict(group="kron(tri,tri)"), dict(criterion="newton"), dict(momentum=0.9), dict(weight_decay=0.1)):
+        embedding, opt = sparse_pair(**wrong)
+        (embedding(torch.tensor([1])) ** 2).sum().backward()
+        with pytest.raises((psgd.UnsupportedError, RuntimeError)):
+            opt.step()
+    embedding, opt = sparse_pair(clip=0.5)
+    (embedding(torch.tensor([1])) ** 2).sum().backward()
+    before = embedding.weight.detach().clone()
+    embedding.weight.grad = embedding.weight.grad * float("nan")
+    opt.step()
+    assert opt.skipped == 1 and torch.equal(before, embedding.weight.detach())
