@@ -1,5 +1,6 @@
 /* psgd paper: the paper's experiments. */
 #include "cli/cli.h"
+#include "cli/paper.h"
 #include "cli/verbs.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -114,25 +115,44 @@ static int search(void)
 
 static int run(const cli_args *args)
 {
-    if (args->positional_count != 1 || strcmp(args->positional[0], "rosenbrock") != 0) {
-        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock");
+    const char *name = args->positional_count == 1 ? args->positional[0] : "";
+    if (!strcmp(name, "wikitext2")) return cli_paper_wikitext2(args);
+    if (strcmp(name, "rosenbrock") != 0) {
+        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock or wikitext2");
     }
     const char *out = cli_value(args, "out");
     return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
 }
 
 static const cli_flag flags[] = {
-    {"out", "DIR", "where the files go [.]"},
+    {"out", "DIR", "where the files go [. or, for wikitext2, a folder of that name]"},
     {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
+    {"data", "DIR", "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]"},
+    {"methods", "A,B,...", "wikitext2: [sgd,fisher-scan,newton-scan-10,newton-scaw-10]"},
+    {"epochs", "N", "wikitext2: passes over the text [1; synthetic: 2]"},
+    {"steps", "N", "wikitext2: stop after so many steps; 0: at the end of the epochs [0]"},
+    {"dropout", "P", "wikitext2: [0.2; synthetic: 0]"},
+    {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
+    {"batch", "N", "wikitext2: texts side by side [20]"},
+    {"back", "N", "wikitext2: steps back in time [35]"},
+    {"untied", NULL, "wikitext2: embedding and decoder have a matrix each"},
+    {"update-every", "N", "wikitext2: fit the preconditioners every so many steps [by method]"},
+    {"seed", "N", "wikitext2: [1]"},
+    {"log-every", "N", "wikitext2: steps between entries of the log [20]"},
+    {"checkpoint-every", "N", "wikitext2: steps between checkpoints [500]"},
     {0},
 };
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "psgd paper rosenbrock [--out DIR] [--search]",
+    .usage = "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ...",
     .summary = "Do an experiment of the paper again",
     .flags = flags,
     .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
-            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n",
+            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
+            "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
+            "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
+            "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
+            "fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every 10th step).\n",
     .run = run,
 };

@@ -13,6 +13,7 @@ extern const cli_verb verb_resume;
 extern const cli_verb verb_eval;
 extern const cli_verb verb_demo;
 extern const cli_verb verb_report;
+extern const cli_verb verb_generate;
 extern const cli_verb verb_bench;
 
 #endif
