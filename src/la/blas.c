@@ -3,6 +3,7 @@
 #include "la/blas.h"
 
 #include <cblas.h>
+#include <limits.h>
 #include <omp.h>
 
 #ifdef PSGD_REAL_F64
@@ -10,6 +11,21 @@
 #else
 #define BLAS(name) cblas_s##name
 #endif
+
+/* Fibres further apart than BLAS can count. */
+static bool far_apart(view X)
+{
+    return X.inner == 1 && X.pitch > INT_MAX;
+}
+
+/* They are taken one by one. */
+static view one_by_one(view X)
+{
+    int64_t fibres = X.outer, spacing = X.pitch;
+    X.outer = 1;
+    X.pitch = X.n;
+    return fibres > 1 ? view_repeat(X, fibres, spacing) : X;
+}
 
 static CBLAS_TRANSPOSE trans(bool transpose)
 {
@@ -25,6 +41,10 @@ void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, cons
 
 void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose, real alpha, view X, real beta, view Y)
 {
+    if (far_apart(X) || far_apart(Y)) {
+        X = one_by_one(X);
+        Y = one_by_one(Y);
+    }
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) {
             la_mat_add_mul(M, rows, columns, transpose, alpha, view_block(X, b), beta, view_block(Y, b));
@@ -49,6 +69,7 @@ static CBLAS_UPLO uplo(bool lower)
 
 void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 {
+    if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) la_tri_mul(T, lower, transpose, view_block(X, b));
         return;
@@ -69,6 +90,7 @@ void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 
 void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 {
+    if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) la_tri_solve(T, lower, transpose, view_block(X, b));
         return;
@@ -89,6 +111,7 @@ void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 
 void la_sym_outer(view X, bool lower, real alpha, real beta, real *R)
 {
+    if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) la_sym_outer(view_block(X, b), lower, alpha, b ? 1 : beta, R);
         return;
@@ -107,6 +130,10 @@ void la_sym_outer(view X, bool lower, real alpha, real beta, real *R)
 
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
 {
+    if (far_apart(X) || far_apart(Y)) {
+        X = one_by_one(X);
+        Y = one_by_one(Y);
+    }
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) {
             la_cross_outer(view_block(X, b), view_block(Y, b), alpha, b ? 1 : beta, R);

@@ -14,7 +14,7 @@
 
 #define view PSGD_TYPED(view)
 
-enum { VIEW_LEVELS = 4 }; /* a kron in a sum adds one; the parser lets no more of them stand below one another */
+enum { VIEW_LEVELS = 5 }; /* a kron in a sum adds one, and the parser lets only four stand below one another */
 
 typedef struct view {
     real *x; /* NULL: an empty view, where that is said to be allowed */
