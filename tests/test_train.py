@@ -140,6 +140,13 @@ class Train(unittest.TestCase):
         self.assertIn("epoch 2", psgd(*base, "--hv-batch", 10, "--update-every", 3, "--lr", 0.01))
         self.assertIn("epoch 2", psgd(*base, "--pairs", 2, "--dtype", "f64", "--lr", 0.01))
 
+    def test_the_example_of_a_model_of_ones_own_learns(self):
+        done = subprocess.run([BUILD / "examples" / "example_own_model"], capture_output=True, text=True, check=True,
+                              env=ENVIRONMENT, timeout=300)
+        losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]
+        self.assertEqual(len(losses), 5)
+        self.assertLess(losses[-1], 0.1)
+
     def test_sequences_train(self):
         for model, data in (("rnn", "xor:12"), ("lstm", "adding:12")):
             said = psgd("train", model, "--data", data, "--samples", 100, "--batch", 50, "--epochs", 1, "--hidden", 5)

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/rng.h"
 #include "la/normal.h"
 
@@ -76,21 +77,25 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
     return PSGD_OK;
 }
 
-void psgd__model_start(const psgd_graph *graph, psgd_dtype dtype, uint64_t seed, void *theta)
+/* Drawn in double for both number types, so that they start from the same numbers. */
+psgd_status psgd__model_start(const psgd_context *context, const model *kind, const psgd_graph *graph, psgd_dtype dtype,
+                              uint64_t seed, void *theta)
 {
+    double *W = psgd__alloc(context, psgd_graph_parameters(graph), sizeof *W);
+    if (!W) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the start of %s", kind->name);
     for (int p = 0; p < psgd_graph_parameter_count(graph); p++) {
         const int64_t *shape = psgd_graph_parameter_shape(graph, p);
         int64_t at = psgd_graph_parameter_offset(graph, p), columns = shape[1], size = shape[0] * columns;
         double deviation = 1 / sqrt((double)(columns > 1 ? columns - 1 : 1));
         rng_stream stream = psgd__rng_stream(seed, RNG_INIT, (uint64_t)p, 0);
-        if (dtype == PSGD_F64) {
-            double *W = (double *)theta + at;
-            psgd__la_normal_f64(&stream, 0, size, W);
-            for (int64_t i = 0; i < size; i++) W[i] = i % columns == columns - 1 ? 0 : deviation * W[i];
-        } else {
-            float *W = (float *)theta + at;
-            psgd__la_normal_f32(&stream, 0, size, W);
-            for (int64_t i = 0; i < size; i++) W[i] = i % columns == columns - 1 ? 0 : (float)deviation * W[i];
+        psgd__la_normal_f64(&stream, 0, size, W);
+        for (int64_t i = 0; i < size; i++) W[i] = i % columns == columns - 1 ? 0 : deviation * W[i];
+        if (kind->start) kind->start(p, shape[0], columns, W);
+        for (int64_t i = 0; i < size; i++) {
+            if (dtype == PSGD_F64) ((double *)theta)[at + i] = W[i];
+            if (dtype == PSGD_F32) ((float *)theta)[at + i] = (float)W[i];
         }
     }
+    psgd__free(context, W);
+    return PSGD_OK;
 }

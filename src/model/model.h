@@ -35,6 +35,9 @@ typedef struct model {
     int sample_modes;
     /* Adds the nodes; the caller finishes the graph. */
     model_nodes (*build)(psgd_graph *graph, const model_shape *shape, const model_settings *settings);
+    /* OPTIONAL: changes the start of parameter p, W [rows, columns] in double, which is normal deviates with variance
+     * 1 / inputs and biases zero. */
+    void (*start)(int p, int64_t rows, int64_t columns, double *W);
 } model;
 
 const model *psgd__model_at(int index); /* NULL past the last */
@@ -45,8 +48,9 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
                               const model_shape *shape, const model_settings *settings, psgd_graph **graph,
                               model_nodes *nodes);
 
-/* theta <- normal deviates with variance 1 / inputs in each matrix, biases zero; a function of the seed. */
-void psgd__model_start(const psgd_graph *graph, psgd_dtype dtype, uint64_t seed, void *theta);
+/* theta <- the model's start, a function of the seed. */
+psgd_status psgd__model_start(const psgd_context *context, const model *kind, const psgd_graph *graph, psgd_dtype dtype,
+                              uint64_t seed, void *theta);
 
 extern const model psgd__model_logistic, psgd__model_mlp, psgd__model_lenet5, psgd__model_rnn, psgd__model_lstm;
 

@@ -2,6 +2,8 @@
  * label is a target in {0, 1} of the logistic loss, else a class. */
 #include "model/layers.h"
 
+#include <math.h>
+
 static model_nodes build_recurrent(psgd_graph *g, const model_shape *shape, const model_settings *settings,
                                    int64_t gates, psgd_node (*layer)(psgd_graph *graph, psgd_node x, psgd_node W))
 {
@@ -31,12 +33,37 @@ static model_nodes lstm_build(psgd_graph *g, const model_shape *shape, const mod
     return build_recurrent(g, shape, settings, 4, psgd_graph_lstm);
 }
 
+/* The recurrent block made orthogonal, by Gram and Schmidt over its rows, so that the past neither fades nor grows. */
+static void rnn_start(int p, int64_t rows, int64_t columns, double *W)
+{
+    if (p != 0) return;
+    int64_t in = columns - 1 - rows;
+    for (int64_t i = 0; i < rows; i++) {
+        double *row = W + i * columns + in, energy = 0;
+        for (int64_t k = 0; k < i; k++) {
+            const double *other = W + k * columns + in;
+            double along = 0;
+            for (int64_t j = 0; j < rows; j++) along += row[j] * other[j];
+            for (int64_t j = 0; j < rows; j++) row[j] -= along * other[j];
+        }
+        for (int64_t j = 0; j < rows; j++) energy += row[j] * row[j];
+        for (int64_t j = 0; j < rows; j++) row[j] /= sqrt(energy);
+    }
+}
+
+/* Forget gates start open: their bias is 1. */
+static void lstm_start(int p, int64_t rows, int64_t columns, double *W)
+{
+    for (int64_t i = rows / 4; p == 0 && i < rows / 2; i++) W[i * columns + columns - 1] = 1;
+}
+
 const model psgd__model_rnn = {
     .name = "rnn",
     .summary = "A simple RNN of --hidden units, decided at the last time",
     .sample = "sequences [times, features]",
     .sample_modes = 2,
     .build = rnn_build,
+    .start = rnn_start,
 };
 
 const model psgd__model_lstm = {
@@ -45,4 +72,5 @@ const model psgd__model_lstm = {
     .sample = "sequences [times, features]",
     .sample_modes = 2,
     .build = lstm_build,
+    .start = lstm_start,
 };

@@ -195,8 +195,8 @@ static psgd_status prepare(trainer *self, int count, const train_setting *list)
     if (!self->optimizer) PSGD_TRY(make_optimizer(self));
     PSGD_TRY(make_room(self));
     self->by_closure = self->optimizer->kind->searches || self->settings.hv == HV_DIFFERENCE;
-    psgd__model_start(self->full.graph, self->dtype, (uint64_t)self->settings.seed, self->theta);
-    return PSGD_OK;
+    return psgd__model_start(self->context, self->kind, self->full.graph, self->dtype, (uint64_t)self->settings.seed,
+                             self->theta);
 }
 
 psgd_status psgd__trainer_create(const psgd_context *context, int count, const train_setting *settings,

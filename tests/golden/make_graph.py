@@ -1,0 +1,103 @@
+#!/usr/bin/python3
+"""Makes graph.txt beside it: loss, gradient and Hv of five networks by PyTorch's double backward in float64.
+
+Run with Debian's python3-torch: tests/golden/make_graph.py > tests/golden/graph.txt. Inputs, parameters and v are
+sines of their index, so that tests/test_graph_golden.c makes them again. For each network: its name, the number of
+parameters, the loss, then every k-th entry of the gradient and of Hv.
+"""
+import torch
+import torch.nn.functional as F
+
+torch.set_default_dtype(torch.float64)
+ENTRIES = 40
+
+
+def wave(shape, scale, speed, phase):
+    n = 1
+    for size in shape:
+        n *= size
+    return (scale * torch.sin(speed * torch.arange(n) + phase)).reshape(shape)
+
+
+def convolve(x, W, k, stride=1, padding=0):
+    out, c = W.shape[0], x.shape[1]
+    weight = W[:, :-1].reshape(out, k, k, c).permute(0, 3, 1, 2)
+    return F.conv2d(x, weight, W[:, -1], stride=stride, padding=padding)
+
+
+def affine(x, W):
+    return x.flatten(1) @ W[:, :-1].T + W[:, -1]
+
+
+def pictures(c, h, w, n):
+    return wave((c, h, w, n), 1, 0.7, 0.3).permute(3, 0, 1, 2)
+
+
+def sequences(times, features, n):
+    return wave((times, features, n), 1, 0.7, 0.3).permute(0, 2, 1)
+
+
+def lenet5(W):
+    x, y = pictures(1, 28, 28, 3), torch.arange(3)
+    x = F.relu(F.max_pool2d(convolve(x, W[0], 5), 2))
+    x = F.relu(F.max_pool2d(convolve(x, W[1], 5), 2))
+    x = F.relu(affine(x, W[2]))
+    x = F.relu(affine(x, W[3]))
+    return F.cross_entropy(affine(x, W[4]), y)
+
+
+def mlp(W):
+    x = wave((6, 5), 1, 0.7, 0.3).T
+    return F.cross_entropy(affine(torch.tanh(affine(x, W[0])), W[1]), torch.arange(5) % 4)
+
+
+def lstm(W):
+    x, h, c = sequences(7, 2, 4), torch.zeros(4, 5), torch.zeros(4, 5)
+    for t in range(7):
+        a = torch.cat([x[t], h], 1) @ W[0][:, :-1].T + W[0][:, -1]
+        i, f, g, o = a.chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+    return F.binary_cross_entropy_with_logits(affine(h, W[1]), (torch.arange(4.0) % 2)[:, None])
+
+
+def rnn(W):
+    x, h = sequences(7, 2, 4), torch.zeros(4, 5)
+    for t in range(7):
+        h = torch.tanh(torch.cat([x[t], h], 1) @ W[0][:, :-1].T + W[0][:, -1])
+    return F.binary_cross_entropy_with_logits(affine(h, W[1]), (torch.arange(4.0) % 2)[:, None])
+
+
+def mixed(W):
+    """Stride, padding, a leak, mean pooling, the response norm over all channels, batch normalisation, squares, L2."""
+    x = F.leaky_relu(convolve(pictures(2, 9, 8, 4), W[0], 3, stride=2, padding=1), 0.1)
+    x = x / (2 + 0.3 * (5 / x.shape[1]) * (x ** 2).sum(1, keepdim=True)) ** 0.75
+    mean, variance = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), unbiased=False, keepdim=True)
+    x = F.avg_pool2d((x - mean) / torch.sqrt(variance + 0.01), 2, 1)
+    y = torch.sigmoid(affine(x, W[1])) - wave((3, 4), 1, 0.4, 0.1).T
+    return (y ** 2).sum() / 8 + 0.05 * (W[0] ** 2).sum()
+
+
+NETWORKS = (
+    (lenet5, ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))),
+    (mlp, ((7, 7), (4, 8))),
+    (lstm, ((20, 8), (1, 6))),
+    (rnn, ((5, 8), (1, 6))),
+    (mixed, ((3, 19), (3, 37))),
+)
+
+for network, shapes in NETWORKS:
+    total = sum(rows * columns for rows, columns in shapes)
+    theta = wave((total,), 0.3, 1.3, 0.5).requires_grad_()
+    v = wave((total,), 1, 0.9, 1.2)
+    matrices, at = [], 0
+    for rows, columns in shapes:
+        matrices.append(theta[at:at + rows * columns].reshape(rows, columns))
+        at += rows * columns
+    loss = network(matrices)
+    gradient, = torch.autograd.grad(loss, theta, create_graph=True)
+    product, = torch.autograd.grad(gradient, theta, v)
+    step = max(1, total // ENTRIES)
+    print(network.__name__, total, f"{loss.item():.17g}")
+    for i in range(0, total, step):
+        print(i, f"{gradient[i].item():.17g}", f"{product[i].item():.17g}")
