@@ -89,9 +89,11 @@ typedef struct large {
     double streams; /* arrays that one pass reads or writes, both counted */
 } large;
 
-static psgd_status bench_large(const large *l, bool quick, float *theta, const float *g)
+static psgd_status bench_large(const large *l, bool quick, bool check, float *theta, const float *g)
 {
-    static const char *const set[] = {"lr", "1e-9", NULL};
+    const char *const set[] = {"lr", "1e-9", "check", check ? "yes" : "no", NULL};
+    char label[64];
+    snprintf(label, sizeof label, "%s%s", l->method, check ? "" : ", check no");
     const psgd_tensor tensor = {.modes = 1, .shape = &many};
     psgd_optimizer *optimizer;
     bench_probe probe;
@@ -112,7 +114,7 @@ static psgd_status bench_large(const large *l, bool quick, float *theta, const f
     psgd_optimizer_free(optimizer);
     double rate = l->streams * sizeof(float) * (double)many / bench_quantile(&times, 0.5);
     double limit = bench_quantile(&limits, 0.5);
-    printf("%-34s %9.1f ms a step [%.1f, %.1f], %5.1f GB/s in one pass, the limit is %.1f: %.0f %%\n", l->method,
+    printf("%-34s %9.1f ms a step [%.1f, %.1f], %5.1f GB/s in one pass, the limit is %.1f: %.0f %%\n", label,
            bench_quantile(&times, 0.5) * 1e3, bench_quantile(&times, 0.1) * 1e3, bench_quantile(&times, 0.9) * 1e3,
            rate / 1e9, limit / 1e9, 100 * rate / limit);
     return status;
@@ -132,7 +134,9 @@ psgd_status bench_optim(const bench_settings *settings)
         status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld parameters", (long long)many);
     for (int64_t i = 0; theta && i < 2 * many; i++) theta[i] = (float)(i % 97) * 0.01f - 0.5f;
     printf("%lld parameters, f32\n", (long long)many);
-    for (int k = 0; k < 3 && status == PSGD_OK; k++) status = bench_large(&methods[k], settings->quick, theta, g);
+    for (int k = 0; k < 6 && status == PSGD_OK; k++) {
+        status = bench_large(&methods[k / 2], settings->quick, k % 2 == 0, theta, g);
+    }
     psgd__free(NULL, theta);
     return status;
 }

@@ -35,6 +35,7 @@ typedef struct optim_settings {
     int64_t update_every, update_anneal;
     double update_probability, update_floor;
     int64_t seed, max_skipped;
+    bool check;
     int64_t memory, cg_iterations;
     double cg_tolerance, power;
     const char *group; /* only while creating */

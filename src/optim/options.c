@@ -76,6 +76,8 @@ const option_row psgd__optim_options[] = {
     {"seed", OPTION_COUNT, FIELD(seed), "0", .least = 0, .most = 9e15, .help = "of v and of random updates"},
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .least = 0, .most = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},
+    {"check", OPTION_FLAG, FIELD(check), "yes",
+     .help = "no: the caller vouches that gradients are finite, and they are read once instead of twice"},
 };
 
 const int psgd__optim_option_count = (int)(sizeof psgd__optim_options / sizeof psgd__optim_options[0]);

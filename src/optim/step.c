@@ -106,7 +106,8 @@ static psgd_status check_finite(psgd_optimizer *self, const void *const *gradien
                                 const void *const *h, double *most, bool *skip)
 {
     double ignored;
-    int bad = find_bad(self, gradient, 1, most);
+    *most = 0;
+    int bad = self->settings.check ? find_bad(self, gradient, 1, most) : -1;
     const char *what = "gradient";
     if (bad < 0 && h) {
         bad = find_bad(self, h, self->settings.fit.pairs, &ignored);
