@@ -48,6 +48,16 @@ static int run(const cli_args *args)
                                .shape = cli_value(args, "shape")};
     const char *dtype = cli_value(args, "dtype");
     if (dtype && !cli_dtype(dtype, &settings.dtype)) return EXIT_WRONG_USE;
+    const char *clock = cli_value(args, "clock");
+    if (clock && strcmp(clock, "wall") && strcmp(clock, "processor")) {
+        return cli_wrong_use("--clock is wall or processor, not '%s'", clock);
+    }
+    if (clock && !strcmp(clock, "processor")) {
+        if (omp_get_max_threads() > 1) {
+            return cli_wrong_use("--clock processor adds up threads; run it with OMP_NUM_THREADS=1");
+        }
+        bench_use_processor_time();
+    }
     print_machine(settings.json);
     psgd_status status = optim ? bench_optim(&settings) : bench_groups(&settings);
     return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
@@ -57,6 +67,7 @@ static const cli_flag flags[] = {
     {"quick", NULL, "fewer cases and runs: about a minute"},
     {"json", NULL, "one JSON object a line"},
     {"dtype", "f32|f64", "number type [f32]"},
+    {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},
     {"spec", "SPEC", "only cases of this group"},
     {"shape", "D1xD2", "only cases of this shape; with --spec any spec and shape"},
     {0},
@@ -64,7 +75,8 @@ static const cli_flag flags[] = {
 
 const cli_verb verb_bench = {
     .name = "bench",
-    .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--spec SPEC] [--shape D1xD2] | "
+    .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--clock wall|processor] [--spec SPEC] [--shape "
+             "D1xD2] | "
              "psgd bench optim [--quick]",
     .summary = "Measure groups and optimizers beside the limits of this machine",
     .flags = flags,
