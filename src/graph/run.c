@@ -17,7 +17,7 @@ static psgd_status check_run(const psgd_graph *self, const void *theta, const do
 }
 
 /* Points the parameters of every op at the caller's slabs, and the rest of a call at this run. */
-static void bind(psgd_graph *self, const slabs *to, bool training)
+static void bind_slabs(psgd_graph *self, const slabs *to, bool training)
 {
     size_t number = psgd_dtype_size(self->dtype);
     for (int i = 0; i < self->count; i++) {
@@ -89,7 +89,7 @@ static double loss_value(const psgd_graph *self)
 psgd_status psgd_graph_loss(psgd_graph *self, const void *theta, double *loss)
 {
     PSGD_TRY(check_run(self, theta, loss));
-    bind(self, &(slabs){.theta = theta}, false);
+    bind_slabs(self, &(slabs){.theta = theta}, false);
     PSGD_TRY(forward(self, false));
     *loss = loss_value(self);
     return PSGD_OK;
@@ -100,7 +100,7 @@ psgd_status psgd_graph_gradient(psgd_graph *self, const void *theta, void *gradi
     PSGD_TRY(check_run(self, theta, loss));
     if (!gradient) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_gradient: gradient is NULL");
     slabs to = {.theta = theta, .gradient = gradient};
-    bind(self, &to, true);
+    bind_slabs(self, &to, true);
     PSGD_TRY(forward(self, false));
     backward(self, &to);
     *loss = loss_value(self);
@@ -115,7 +115,7 @@ psgd_status psgd_graph_hessian(psgd_graph *self, const void *theta, const void *
         return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_hessian: v, gradient and hv must not be NULL");
     }
     slabs to = {.theta = theta, .v = v, .gradient = gradient, .hv = hv};
-    bind(self, &to, true);
+    bind_slabs(self, &to, true);
     PSGD_TRY(forward(self, true));
     backward(self, &to);
     *loss = loss_value(self);
