@@ -11,6 +11,7 @@ set(PSGD_UNTYPED
   src/graph/run.c
   src/group/describe.c
   src/group/fit.c
+  src/group/plan.c
   src/group/registry.c
   src/group/spec.c
   src/group/user_list.c
@@ -25,6 +26,8 @@ set(PSGD_UNTYPED
   src/optim/schedule.c
   src/optim/search.c
   src/optim/state.c
+  src/precond/health.c
+  src/precond/joint.c
   src/precond/many.c
   src/precond/options.c
   src/precond/precond.c

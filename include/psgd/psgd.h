@@ -6,9 +6,12 @@
 #include <psgd/dtype.h>
 #include <psgd/graph.h>
 #include <psgd/group.h>
+#include <psgd/health.h>
+#include <psgd/joint.h>
 #include <psgd/minimize.h>
 #include <psgd/optim.h>
 #include <psgd/options.h>
+#include <psgd/plan.h>
 #include <psgd/precond.h>
 #include <psgd/random.h>
 #include <psgd/status.h>

@@ -1,6 +1,8 @@
 /* psgd group: what a spec is, what it costs, and whether it keeps the laws of a group. */
 #include "cli/cli.h"
+#include "cli/draw.h"
 #include "cli/load.h"
+#include "cli/plan.h"
 #include "cli/verbs.h"
 
 #include <stdio.h>
@@ -21,6 +23,7 @@ static int list_groups(const psgd_context *context)
         printf("%-10s %-62s numbers: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
                psgd_group_formula(context, i));
     }
+    printf("%-10s %-62s numbers: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 1.5 x");
     return EXIT_SUCCESS;
 }
 
@@ -68,11 +71,14 @@ static int run_on(const cli_args *args, psgd_context *context)
     target on = {.context = context, .spec = args->positional[0]};
     int64_t number = 1;
     if (cli_value(args, "list")) return list_groups(context);
+    if (cli_value(args, "plan")) return cli_plan(args, context);
     if (args->positional_count != 1) return cli_wrong_use("psgd group needs one SPEC, or --list");
     if (!shape) return cli_wrong_use("psgd group needs --shape, as in --shape 4096x4097");
     if (!cli_shape(shape, &on.modes, on.shape)) return EXIT_WRONG_USE;
     if (dtype && !cli_dtype(dtype, &on.dtype)) return EXIT_WRONG_USE;
     if (seed && !cli_count("seed", seed, &number)) return EXIT_WRONG_USE;
+    const char *draw = cli_value(args, "draw");
+    if (draw) return cli_draw(context, on.spec, on.modes, on.shape, cli_value(args, "q"), draw);
     return cli_value(args, "check") ? check_group(&on, (uint64_t)number) : show_group(&on);
 }
 
@@ -92,14 +98,23 @@ static const cli_flag flags[] = {
     {"list", NULL, "one line for each group"},
     {"check", NULL, "try the laws of a group on random elements; exit status 1 where one breaks"},
     {"seed", "N", "check: which random elements [1]"},
+    {"draw", "FILE", "a PNG of what may be non-zero in Q: each factor, and all of it where that is small"},
+    {"q", "FILES", "draw: the values in these .npy files, Q1.npy,Q2.npy,.. as psgd fit writes them"},
+    {"plan", NULL, "choose a group for each of --shapes: the richest that the budgets allow"},
+    {"shapes", "S1,S2,..", "plan: the tensors, as in 96x364,256x2401,10"},
+    {"budget", "1.5x|BYTES", "plan: memory, as a multiple of the parameters or as bytes (300M) [1.5x]"},
+    {"time", "SHARE", "plan: flops of a fit and a step, as a share of --gradient-flops [any]"},
+    {"gradient-flops", "N", "plan: flops of one gradient"},
+    {"max-factor", "N", "plan: the largest triangle that a mode gets [8192]"},
     {"load", "FILE", "a shared object with groups of your own; may be given several times"},
     {0},
 };
 
 const cli_verb verb_group = {
     .name = "group",
-    .usage = "psgd group [--check] SPEC --shape D1xD2x.. | psgd group --list",
-    .summary = "Show the tree of a group spec, its numbers, bytes and flops; check its laws",
+    .usage = "psgd group [--check | --draw FILE] SPEC --shape D1xD2x.. | psgd group --plan --shapes S1,S2,.. | psgd "
+             "group --list",
+    .summary = "Show the tree of a group spec, its numbers, bytes and flops; check its laws, draw it, plan groups",
     .flags = flags,
     .more = "A spec is a name, or a name with groups in brackets, each with a size where it does not follow:\n"
             "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n"

@@ -28,23 +28,11 @@ const char *psgd_group_formula(const psgd_context *context, int index)
     return kind ? kind->numbers : NULL;
 }
 
-static psgd_status read_spec(const psgd_context *context, const char *source, int modes, const int64_t *shape,
-                             psgd_dtype dtype, spec_tree *tree)
-{
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
-    PSGD_TRY(psgd__spec_parse(context, source, tree));
-    psgd_status status = psgd__spec_fit(tree, modes, shape);
-    if (status != PSGD_OK) psgd__spec_free(tree);
-    return status;
-}
-
 static psgd_status describe(const psgd_context *context, const char *source, int modes, const int64_t *shape,
                             psgd_dtype dtype, description *to)
 {
     spec_tree tree;
-    PSGD_TRY(read_spec(context, source, modes, shape, dtype, &tree));
+    PSGD_TRY(psgd__spec_read(context, source, modes, shape, dtype, &tree));
     psgd_status status = PSGD_PICK(dtype, psgd__group_describe)(context, &tree, to);
     psgd__spec_free(&tree);
     return status;
@@ -90,7 +78,7 @@ psgd_status psgd_group_check(const psgd_context *context, const char *source, in
     spec_tree tree;
     text lines = {.context = context};
     check_result result = {.lines = &lines};
-    PSGD_TRY(read_spec(context, source, modes, shape, dtype, &tree));
+    PSGD_TRY(psgd__spec_read(context, source, modes, shape, dtype, &tree));
     psgd_status status = PSGD_PICK(dtype, psgd__group_check)(context, &tree, seed, &result);
     psgd__spec_free(&tree);
     if (status == PSGD_OK && lines.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the report");

@@ -41,6 +41,10 @@ static bool name_char(char c)
 
 static psgd_status refuse_name(const parser *p, const char *name)
 {
+    if (!strcmp(name, "auto")) {
+        return psgd__fail(PSGD_ERR_SPEC, "auto stands alone: it chooses the group of a whole tensor (column %d)",
+                          column(p));
+    }
     const char *names[128];
     int count = 0, all = psgd__group_kind_count(p->tree->context);
     for (int i = 0; i < all && count < 128; i++) names[count++] = psgd__group_kind_at(p->tree->context, i)->name;

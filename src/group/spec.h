@@ -7,6 +7,7 @@
 #include "core/status.h"
 #include "group/kind.h"
 #include <psgd/context.h>
+#include <psgd/dtype.h>
 
 enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_MODES = 32, SPEC_MAX_KRONS = 4 };
 
@@ -33,5 +34,9 @@ void psgd__spec_free(spec_tree *tree);
 
 /* Gives every node its size for a tensor of this shape, or says which part does not fit. */
 psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape);
+
+/* Both, with "auto" replaced by what the planner chooses for this tensor alone. On failure tree needs no freeing. */
+psgd_status psgd__spec_read(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                            psgd_dtype dtype, spec_tree *tree);
 
 #endif

@@ -14,3 +14,8 @@ bool psgd__la_eigenvalues(int64_t n, double *M, double *values, double *work)
     omp_set_num_threads(threads);
     return done;
 }
+
+bool psgd__la_tridiagonal(int n, double *diagonal, double *beside, double *vectors, double *work)
+{
+    return LAPACKE_dstev_work(LAPACK_COL_MAJOR, 'V', n, diagonal, beside, vectors, n, work) == 0;
+}

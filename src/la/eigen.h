@@ -14,4 +14,8 @@ static inline int64_t psgd__la_eigen_work(int64_t n)
     return 34 * n;
 }
 
+/* Eigenvalues, ascending, into diagonal, and eigenvectors, one after the other, of the tridiagonal n x n matrix with
+ * this diagonal and beside it n - 1 numbers, which are destroyed. work has 2n numbers. */
+bool psgd__la_tridiagonal(int n, double *diagonal, double *beside, double *vectors, double *work);
+
 #endif

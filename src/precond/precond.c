@@ -35,17 +35,20 @@ static bool any_unprotected(const spec *node)
 static psgd_status build(psgd_precond *self, const char *source, int modes, const int64_t *shape, bool shared)
 {
     spec_tree tree;
-    PSGD_TRY(psgd__spec_parse(self->context, source, &tree));
-    psgd_status status = psgd__spec_fit(&tree, modes, shape);
+    psgd_status status = psgd__spec_read(self->context, source, modes, shape, self->dtype, &tree);
     if (status == PSGD_OK) {
         self->n = tree.root->n;
         if (self->settings.norm == NORM_AUTO) {
             self->settings.norm = any_unprotected(tree.root) ? NORM_SPECTRAL : NORM_MAX;
         }
         status = TYPED_CALL(self, build, self, &tree);
-        self->work_bytes = self->work->cursor;
     }
     psgd__spec_free(&tree);
+    if (self->segments.count) {
+        self->segments.at_v = psgd__work_reserve(self->work, self->n, psgd_dtype_size(self->dtype));
+        self->segments.at_h = psgd__work_reserve(self->work, self->n, psgd_dtype_size(self->dtype));
+    }
+    self->work_bytes = self->work->cursor;
     if (status == PSGD_OK && !shared) status = psgd__work_commit(self->work);
     return status;
 }
@@ -53,6 +56,13 @@ static psgd_status build(psgd_precond *self, const char *source, int modes, cons
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond)
+{
+    return psgd__precond_create_segments(context, source, modes, shape, dtype, settings, shared, NULL, precond);
+}
+
+psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int modes,
+                                          const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
+                                          workspace *shared, const precond_segments *segments, psgd_precond **precond)
 {
     PSGD_TRY(check_settings(settings));
     psgd_precond *self = psgd__alloc(context, 1, sizeof *self);
@@ -62,10 +72,12 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
     self->settings = *settings;
     self->own.context = context;
     self->work = shared ? shared : &self->own;
+    if (segments) self->segments = *segments;
     psgd__work_begin(self->work);
 
     psgd_status status = build(self, source, modes, shape, shared != NULL);
     if (status != PSGD_OK) {
+        self->segments.sizes = NULL; /* still the caller's */
         psgd_precond_free(self);
         return status;
     }
@@ -94,6 +106,7 @@ void psgd_precond_free(psgd_precond *self)
     if (!self) return;
     TYPED_CALL(self, release, self);
     psgd__free(self->context, self->average);
+    psgd__free(self->context, self->segments.sizes);
     psgd__work_free(&self->own);
     psgd__free(self->context, self);
 }

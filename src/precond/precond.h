@@ -26,6 +26,13 @@ typedef struct precond_settings {
 extern const option_row psgd__precond_options[];
 extern const int psgd__precond_option_count;
 
+/* The tensors that a joint preconditioner's vector is made of; count is 0 for any other. */
+typedef struct precond_segments {
+    int count;
+    int64_t *sizes;     /* owned */
+    int64_t at_v, at_h; /* in the workspace: gathered vectors */
+} precond_segments;
+
 struct psgd_precond {
     const psgd_context *context;
     psgd_dtype dtype;
@@ -40,12 +47,23 @@ struct psgd_precond {
     void *average;      /* s, the moving average of the gradient, where unbiased */
     bool waiting;       /* for a first pair that is not zero, to start from */
     int64_t updates, skipped;
+    precond_segments segments;
 };
 
 /* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. */
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond);
+
+/* The same for tensors of these sizes as one vector; see <psgd/joint.h>. */
+psgd_status psgd__precond_create_joint(const psgd_context *context, const char *source, int count, const int64_t *sizes,
+                                       psgd_dtype dtype, const precond_settings *settings, workspace *shared,
+                                       psgd_precond **precond);
+
+/* What both are; segments may be NULL, and its sizes belong to the preconditioner after a success. */
+psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int modes,
+                                          const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
+                                          workspace *shared, const precond_segments *segments, psgd_precond **precond);
 
 /* One update each, small tensors side by side on different threads and large ones one after the other: for many small
  * tensors faster than threads inside each. Those that share a workspace run side by side where it has slices. status[i]
@@ -65,6 +83,7 @@ void psgd__precond_descend(const psgd_precond *self, double rate, const void *g,
     void psgd__precond_descend_##type(const psgd_precond *self, double rate, const void *g, void *theta);              \
     psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
     psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \
+    psgd_status psgd__precond_factor_health_##type(const psgd_precond *self, int factor, double health[3]);            \
     int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \
     int64_t psgd__precond_factor_size_##type(const psgd_precond *self, int factor);                                    \
     void psgd__precond_factor_##type(const psgd_precond *self, int factor, void *Q);                                   \

@@ -22,7 +22,8 @@ typedef struct fit {
     file_writer files[MOST_FILES];
     int file_count;
     file_writer *report;
-    int folders; /* that were created */
+    psgd_health *health; /* for the report */
+    int folders;         /* that were created */
 } fit;
 
 static psgd_status open_tensors(fit *f, const char *path, npy_file *npy, int64_t *count)
@@ -91,6 +92,31 @@ static void add_number(text *line, const char *name, double number)
     }
 }
 
+/* The running average of the criterion; of each factor the condition and the extremes of the diagonal. */
+static psgd_status add_health(fit *f, double value, text *line)
+{
+    static const char *const names[] = {"conditions", "least_diagonals", "most_diagonals"};
+    double found[3][NPY_MAX_MODES];
+    int factors = psgd_precond_factor_count(f->precond);
+    if (isfinite(value)) PSGD_TRY(psgd_health_add(f->health, value));
+    add_number(line, "criterion_average", psgd_health_average(f->health));
+    for (int i = 0; i < factors; i++) {
+        PSGD_TRY(psgd_precond_factor_health(f->precond, i, &found[0][i], &found[1][i], &found[2][i]));
+    }
+    for (int k = 0; k < 3; k++) {
+        psgd__text_add(line, ", \"%s\": [", names[k]);
+        for (int i = 0; i < factors; i++) {
+            if (isfinite(found[k][i])) {
+                psgd__text_add(line, "%s%.17g", i ? ", " : "", found[k][i]);
+            } else {
+                psgd__text_add(line, "%snull", i ? ", " : "");
+            }
+        }
+        psgd__text_add(line, "]");
+    }
+    return PSGD_OK;
+}
+
 /* The mean of the criterion over the pairs of this update, and the condition, both with the new Q. */
 static psgd_status report_update(fit *f, int64_t count)
 {
@@ -107,9 +133,14 @@ static psgd_status report_update(fit *f, int64_t count)
     psgd__text_add(&line, "{\"update\": %lld", (long long)psgd_precond_updates(f->precond));
     add_number(&line, "criterion", defined ? sum / (double)count : NAN);
     add_number(&line, "condition", condition);
+    psgd_status status = add_health(f, defined ? sum / (double)count : NAN, &line);
     psgd__text_add(&line, "}\n");
+    if (status != PSGD_OK) {
+        psgd__text_free(&line);
+        return status;
+    }
     if (line.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a line of the report");
-    psgd_status status = psgd__file_write(f->report, line.chars, line.length);
+    status = psgd__file_write(f->report, line.chars, line.length);
     psgd__text_free(&line);
     return status;
 }
@@ -206,6 +237,7 @@ static psgd_status run(fit *f)
     PSGD_TRY(open_inputs(f));
     PSGD_TRY(make_room(f));
     PSGD_TRY(psgd__folder_create(job->out, &f->folders));
+    if (job->report) PSGD_TRY(psgd_health_create(f->context, 0.9, &f->health));
     if (job->report) PSGD_TRY(open_file(f, NULL, job->report, &f->report));
     PSGD_TRY(make_updates(f));
     return write_outputs(f);
@@ -223,6 +255,7 @@ psgd_status psgd__fit_run(const psgd_context *context, const fit_job *job, text 
     psgd__free(context, f.v_now);
     psgd__free(context, f.h_now);
     psgd__free(context, f.spare);
+    psgd_health_free(f.health);
     psgd_precond_free(f.precond);
     return status;
 }

@@ -1,0 +1,117 @@
+#include "cli/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_TENSORS = 1024 };
+
+typedef struct shapes {
+    int count;
+    int modes[MOST_TENSORS];
+    int64_t sizes[MOST_TENSORS][32];
+    const int64_t *each[MOST_TENSORS];
+    char words[MOST_TENSORS][96];
+} shapes;
+
+/* "96x364,256x2401" */
+static int read_shapes(const char *word, shapes *to)
+{
+    while (*word) {
+        size_t length = strcspn(word, ",");
+        if (to->count == MOST_TENSORS) return cli_wrong_use("--shapes takes at most %d tensors", MOST_TENSORS);
+        char *own = to->words[to->count];
+        if (length >= sizeof to->words[0]) return cli_wrong_use("'%.40s...' in --shapes is too long", word);
+        memcpy(own, word, length);
+        own[length] = 0;
+        if (!cli_shape(own, &to->modes[to->count], to->sizes[to->count])) return EXIT_WRONG_USE;
+        to->each[to->count] = to->sizes[to->count];
+        to->count++;
+        word += length + (word[length] == ',');
+    }
+    return to->count ? EXIT_SUCCESS : cli_wrong_use("--shapes needs at least one shape, as in 96x364,256x2401");
+}
+
+/* "1.5x" is a multiple, "300M" or "2e9" are bytes. */
+static int read_budget(const char *word, psgd_options *options)
+{
+    static const char units[] = "kMGT";
+    char *end;
+    double number = strtod(word, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (end != word && number >= 0 && !strcmp(end, "x")) {
+        return cli_status(psgd_options_set_number(options, "budget", number));
+    }
+    for (long i = unit ? unit - units : -1; i >= 0; i--) number *= 1000;
+    if (end == word || !(number > 0) || (*end && (!unit || end[1]))) {
+        return cli_wrong_use("--budget is a multiple of the parameters, as in 1.5x, or bytes, as in 300M; not '%s'",
+                             word);
+    }
+    return cli_status(psgd_options_set_number(options, "bytes", number));
+}
+
+static int read_options(const cli_args *args, psgd_options *options)
+{
+    static const char *const passed[] = {"time", "gradient-flops", "max-factor"};
+    const char *budget = cli_value(args, "budget");
+    int status = budget ? read_budget(budget, options) : EXIT_SUCCESS;
+    for (int i = 0; i < 3 && status == EXIT_SUCCESS; i++) {
+        const char *value = cli_value(args, passed[i]);
+        if (value) status = cli_status(psgd_options_set(options, passed[i], value));
+    }
+    return status;
+}
+
+static int64_t numbers_of(const shapes *s, int t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->modes[t]; i++) n *= s->sizes[t][i];
+    return n;
+}
+
+static void show(const shapes *s, const psgd_plan *plan, psgd_dtype dtype)
+{
+    char bytes[32], next[32];
+    double parameters = 0, size = (double)psgd_dtype_size(dtype);
+    printf("%-20s %-28s %16s %9s %11s   %s\n", "tensor", "group", "bytes", "x tensor", "flops",
+           "the next richer one, and its bytes");
+    for (int t = 0; t < s->count; t++) {
+        double own = (double)numbers_of(s, t) * size;
+        const char *richer = psgd_plan_next_spec(plan, t);
+        parameters += own;
+        printf("%-20s %-28s %16s %9.3g %11.3g   ", s->words[t], psgd_plan_spec(plan, t),
+               psgd__thousands(psgd_plan_bytes(plan, t), bytes), (double)psgd_plan_bytes(plan, t) / own,
+               psgd_plan_flops(plan, t));
+        if (richer) {
+            printf("%s: %s (%.3g x)\n", richer, psgd__thousands(psgd_plan_next_bytes(plan, t), next),
+                   (double)psgd_plan_next_bytes(plan, t) / own);
+        } else {
+            puts("none");
+        }
+    }
+    printf("%-20s %-28s %16s %9.3g %11.3g\n", "all", "", psgd__thousands(psgd_plan_total_bytes(plan), bytes),
+           (double)psgd_plan_total_bytes(plan) / parameters, psgd_plan_total_flops(plan));
+}
+
+int cli_plan(const cli_args *args, const psgd_context *context)
+{
+    static shapes s;
+    const char *word = cli_value(args, "shapes"), *dtype_word = cli_value(args, "dtype");
+    psgd_dtype dtype = PSGD_F32;
+    psgd_options *options = NULL;
+    psgd_plan *plan = NULL;
+    if (!word) word = cli_value(args, "shape");
+    if (!word) return cli_wrong_use("psgd group --plan needs --shapes, as in --shapes 96x364,256x2401");
+    if (args->positional_count) return cli_wrong_use("psgd group --plan chooses the group; leave out the SPEC");
+    int status = read_shapes(word, &s);
+    if (status == EXIT_SUCCESS && dtype_word && !cli_dtype(dtype_word, &dtype)) status = EXIT_WRONG_USE;
+    if (status == EXIT_SUCCESS) status = cli_status(psgd_options_create(context, &options));
+    if (status == EXIT_SUCCESS) status = read_options(args, options);
+    if (status == EXIT_SUCCESS) {
+        status = cli_status(psgd_plan_create(context, s.count, s.modes, s.each, dtype, options, &plan));
+    }
+    if (status == EXIT_SUCCESS) show(&s, plan, dtype);
+    psgd_plan_free(plan);
+    psgd_options_free(options);
+    return status;
+}

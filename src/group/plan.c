@@ -1,0 +1,345 @@
+/* Choosing a group for each tensor within budgets of memory and time. */
+#include "core/memory.h"
+#include "core/options.h"
+#include "group/spec.h"
+#include <psgd/group.h>
+#include <psgd/plan.h>
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 256 };
+
+typedef struct candidate {
+    char spec[SPEC_ROOM];
+    int64_t numbers, bytes;
+    double flops;
+} candidate;
+
+/* The candidates of one tensor, poorest first; each costs more than the one before. */
+typedef struct tensor_plan {
+    candidate *list;
+    int count, chosen;
+} tensor_plan;
+
+typedef struct plan_settings {
+    double budget, bytes, time, gradient_flops;
+    int64_t max_factor;
+} plan_settings;
+
+struct psgd_plan {
+    const psgd_context *context;
+    psgd_dtype dtype;
+    plan_settings settings;
+    int count;
+    tensor_plan *tensors;
+};
+
+#define FIELD(name) offsetof(plan_settings, name)
+
+static const option_row rows[] = {
+    {"budget", OPTION_NUMBER, FIELD(budget), "1.5", .least = 0, .most = HUGE_VAL,
+     .help = "memory of all Q, as a multiple of the parameters"},
+    {"bytes", OPTION_NUMBER, FIELD(bytes), "0", .least = 0, .most = HUGE_VAL, .help = "or as bytes; 0: by budget"},
+    {"time", OPTION_NUMBER, FIELD(time), "0", .least = 0, .most = HUGE_VAL,
+     .help = "flops of one fit and one step as a share of gradient-flops; 0: any"},
+    {"gradient-flops", OPTION_NUMBER, FIELD(gradient_flops), "0", .least = 0, .most = HUGE_VAL,
+     .help = "flops of one gradient"},
+    {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .least = 1, .most = 1e9,
+     .help = "the largest triangle that a mode gets"},
+};
+
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+psgd_status psgd_plan_options_text(const psgd_context *context, char **help)
+{
+    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_plan_options_text: help is NULL");
+    text lines = {.context = context};
+    psgd__options_help(&lines, rows, ROWS);
+    *help = lines.chars;
+    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+}
+
+/* Adds a spec, from the richest down. One that costs as much as a poorer one of the list or more makes that pointless.
+ */
+static psgd_status offer(const psgd_plan *self, int modes, const int64_t *shape, const char *source, candidate *list,
+                         int *count)
+{
+    candidate c = {0};
+    double update, apply;
+    if (*count == MOST_CANDIDATES) return PSGD_OK;
+    snprintf(c.spec, sizeof c.spec, "%s", source);
+    PSGD_TRY(psgd_group_cost(self->context, source, modes, shape, self->dtype, &c.numbers, &c.bytes, &update, NULL,
+                             &apply, NULL));
+    c.flops = update + apply;
+    if (*count > 0 && list[*count - 1].bytes <= c.bytes) return PSGD_OK;
+    list[(*count)++] = c;
+    return PSGD_OK;
+}
+
+static int64_t product_of(int modes, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int i = 0; i < modes; i++) n *= shape[i];
+    return n;
+}
+
+/* A kron with a triangle on the modes of mask and a diagonal on the others; a mode of one needs neither. */
+static void kron_spec(int modes, const int64_t *shape, unsigned mask, char *to)
+{
+    size_t at = (size_t)sprintf(to, "kron(");
+    for (int i = 0; i < modes; i++) {
+        const char *name = shape[i] == 1 ? "identity" : mask >> i & 1 ? "tri" : "diag";
+        at += (size_t)sprintf(to + at, "%s%s", i ? "," : "", name);
+    }
+    sprintf(to + at, ")");
+}
+
+static double triangles(int modes, const int64_t *shape, unsigned mask)
+{
+    double sum = 0;
+    for (int i = 0; i < modes; i++) {
+        if (mask >> i & 1) sum += (double)shape[i] * (double)shape[i];
+    }
+    return sum;
+}
+
+/* Masks from the richest down: all subsets of the modes that may have a triangle, or for many modes those that leave
+ * out the largest ones. */
+static int masks_for(const psgd_plan *self, int modes, const int64_t *shape, unsigned masks[32])
+{
+    unsigned allowed = 0;
+    int count = 0;
+    for (int i = 0; i < modes; i++) {
+        if (shape[i] > 1 && shape[i] <= self->settings.max_factor) allowed |= 1u << i;
+    }
+    if (modes > ALL_SUBSETS) {
+        for (unsigned mask = allowed; mask && count < 32;) {
+            int largest = 0;
+            masks[count++] = mask;
+            for (int i = 0; i < modes; i++) {
+                if (mask >> i & 1 && (!(mask >> largest & 1) || shape[i] > shape[largest])) largest = i;
+            }
+            mask &= ~(1u << largest);
+        }
+        return count;
+    }
+    for (unsigned mask = 1u << modes; mask-- > 1;) {
+        if (mask & ~allowed) continue;
+        int at = count++;
+        while (at > 0 && triangles(modes, shape, masks[at - 1]) < triangles(modes, shape, mask)) {
+            masks[at] = masks[at - 1];
+            at--;
+        }
+        masks[at] = mask;
+    }
+    return count;
+}
+
+/* Everything that a tensor may get, richest first. */
+static psgd_status collect(const psgd_plan *self, int modes, const int64_t *shape, candidate *list, int *count)
+{
+    static const char *const vectors[] = {"lra(10)", "lra(4)", "lra(1)"};
+    int64_t n = product_of(modes, shape), wide = 0;
+    char kron[SPEC_ROOM];
+    unsigned masks[32];
+    *count = 0;
+    for (int i = 0; i < modes; i++) wide += shape[i] > 1;
+    if (n <= SHORT_VECTOR && n <= self->settings.max_factor) PSGD_TRY(offer(self, modes, shape, "tri", list, count));
+    for (int i = 0; wide <= 1 && i < 3; i++) PSGD_TRY(offer(self, modes, shape, vectors[i], list, count));
+    for (int i = 0, all = wide > 1 ? masks_for(self, modes, shape, masks) : 0; i < all; i++) {
+        kron_spec(modes, shape, masks[i], kron);
+        PSGD_TRY(offer(self, modes, shape, kron, list, count));
+    }
+    if (wide <= 1) PSGD_TRY(offer(self, modes, shape, "diag", list, count));
+    if (modes == 2 && wide == 2) PSGD_TRY(offer(self, modes, shape, "scan", list, count));
+    if (wide > 1) {
+        kron_spec(modes, shape, 0, kron);
+        PSGD_TRY(offer(self, modes, shape, kron, list, count));
+    }
+    return offer(self, modes, shape, "scale", list, count);
+}
+
+static psgd_status plan_tensor(const psgd_plan *self, int modes, const int64_t *shape, tensor_plan *to)
+{
+    candidate *list = psgd__alloc(self->context, MOST_CANDIDATES, sizeof list[0]);
+    if (!list) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to plan a tensor");
+    int count;
+    psgd_status status = collect(self, modes, shape, list, &count);
+    if (status == PSGD_OK) {
+        to->list = psgd__alloc(self->context, count, sizeof list[0]);
+        for (int i = 0; to->list && i < count; i++) to->list[i] = list[count - 1 - i];
+        to->count = to->list ? count : 0;
+        if (!to->list) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to plan a tensor");
+    }
+    psgd__free(self->context, list);
+    return status;
+}
+
+int64_t psgd_plan_total_bytes(const psgd_plan *self)
+{
+    int64_t total = 0;
+    for (int i = 0; self && i < self->count; i++) total += psgd_plan_bytes(self, i);
+    return total;
+}
+
+double psgd_plan_total_flops(const psgd_plan *self)
+{
+    double total = 0;
+    for (int i = 0; self && i < self->count; i++) total += psgd_plan_flops(self, i);
+    return total;
+}
+
+/* The cheapest step up that stays within both budgets, again and again. */
+static void choose(psgd_plan *self, double bytes, double flops)
+{
+    for (;;) {
+        double used = (double)psgd_plan_total_bytes(self), spent = psgd_plan_total_flops(self), least = HUGE_VAL;
+        tensor_plan *best = NULL;
+        for (int i = 0; i < self->count; i++) {
+            tensor_plan *t = &self->tensors[i];
+            if (t->chosen + 1 == t->count) continue;
+            const candidate *now = &t->list[t->chosen], *next = now + 1;
+            double more = (double)(next->bytes - now->bytes);
+            bool fits = used + more <= bytes && spent + next->flops - now->flops <= flops;
+            if (!fits || more >= least) continue;
+            least = more;
+            best = t;
+        }
+        if (!best) return;
+        best->chosen++;
+    }
+}
+
+static psgd_status check_shapes(int count, const int *modes, const int64_t *const *shapes)
+{
+    if (count < 1 || !modes || !shapes) return psgd__fail(PSGD_ERR_ARGUMENT, "a plan needs at least one tensor");
+    for (int t = 0; t < count; t++) {
+        int64_t n = 1;
+        bool good = modes[t] >= 1 && modes[t] <= SPEC_MAX_MODES && shapes[t];
+        for (int i = 0; good && i < modes[t]; i++) good = shapes[t][i] >= 1 && psgd__mul_fits(n, shapes[t][i], &n);
+        if (!good || n > INT64_MAX / 64) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d of the plan has no sizes that can be counted", t);
+        }
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd_plan_create(const psgd_context *context, int count, const int *modes, const int64_t *const *shapes,
+                             psgd_dtype dtype, const psgd_options *options, psgd_plan **plan)
+{
+    if (!plan) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_plan_create: plan is NULL");
+    *plan = NULL;
+    plan_settings settings = {0};
+    option_table table = {rows, ROWS, &settings};
+    PSGD_TRY(check_shapes(count, modes, shapes));
+    PSGD_TRY(psgd__options_read(options, &table, 1));
+    if (settings.time > 0 && !(settings.gradient_flops > 0)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the option time is a share of gradient-flops, which is missing");
+    }
+
+    psgd_plan *self = psgd__alloc(context, 1, sizeof *self);
+    tensor_plan *tensors = psgd__alloc(context, count, sizeof tensors[0]);
+    if (!self || !tensors) {
+        psgd__free(context, self);
+        psgd__free(context, tensors);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a plan of %d tensors", count);
+    }
+    *self = (psgd_plan){.context = context, .dtype = dtype, .settings = settings, .count = count, .tensors = tensors};
+    double parameters = 0;
+    psgd_status status = PSGD_OK;
+    for (int t = 0; t < count && status == PSGD_OK; t++) {
+        parameters += (double)product_of(modes[t], shapes[t]);
+        status = plan_tensor(self, modes[t], shapes[t], &tensors[t]);
+    }
+    if (status != PSGD_OK) {
+        psgd_plan_free(self);
+        return status;
+    }
+    double bytes = settings.bytes > 0 ? settings.bytes : settings.budget * parameters * (double)psgd_dtype_size(dtype);
+    choose(self, bytes, settings.time > 0 ? settings.time * settings.gradient_flops : HUGE_VAL);
+    *plan = self;
+    return PSGD_OK;
+}
+
+void psgd_plan_free(psgd_plan *self)
+{
+    if (!self) return;
+    for (int i = 0; i < self->count; i++) psgd__free(self->context, self->tensors[i].list);
+    psgd__free(self->context, self->tensors);
+    psgd__free(self->context, self);
+}
+
+/* The candidate that was chosen, or the one after it; NULL where there is none. */
+static const candidate *pick(const psgd_plan *self, int tensor, int ahead)
+{
+    if (!self || tensor < 0 || tensor >= self->count) return NULL;
+    const tensor_plan *t = &self->tensors[tensor];
+    return t->chosen + ahead < t->count ? &t->list[t->chosen + ahead] : NULL;
+}
+
+const char *psgd_plan_spec(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 0);
+    return c ? c->spec : NULL;
+}
+
+int64_t psgd_plan_bytes(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 0);
+    return c ? c->bytes : 0;
+}
+
+double psgd_plan_flops(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 0);
+    return c ? c->flops : 0;
+}
+
+const char *psgd_plan_next_spec(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 1);
+    return c ? c->spec : NULL;
+}
+
+int64_t psgd_plan_next_bytes(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 1);
+    return c ? c->bytes : 0;
+}
+
+double psgd_plan_next_flops(const psgd_plan *self, int tensor)
+{
+    const candidate *c = pick(self, tensor, 1);
+    return c ? c->flops : 0;
+}
+
+static bool is_auto(const char *source)
+{
+    while (source && *source == ' ') source++;
+    if (!source || strncmp(source, "auto", 4)) return false;
+    return strspn(source + 4, " ") == strlen(source + 4);
+}
+
+psgd_status psgd__spec_read(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+                            psgd_dtype dtype, spec_tree *tree)
+{
+    psgd_plan *plan = NULL;
+    *tree = (spec_tree){.context = context};
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    if (is_auto(source)) {
+        PSGD_TRY(psgd_plan_create(context, 1, &modes, &shape, dtype, NULL, &plan));
+        source = psgd_plan_spec(plan, 0);
+    }
+    psgd_status status = psgd__spec_parse(context, source, tree);
+    if (status == PSGD_OK) {
+        status = psgd__spec_fit(tree, modes, shape);
+        if (status != PSGD_OK) psgd__spec_free(tree);
+    }
+    psgd_plan_free(plan);
+    return status;
+}

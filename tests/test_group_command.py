@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+"""psgd group --plan and --draw: what they print and draw."""
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+
+BUILD = sys.argv.pop() if len(sys.argv) > 2 else "build"
+if len(sys.argv) > 1:
+    sys.argv.pop()
+PSGD = os.path.join(BUILD, "psgd")
+
+
+def psgd(*words):
+    return subprocess.run([PSGD, "group", *words], capture_output=True, text=True, check=False)
+
+
+def pixels(path):
+    """Palette indices of a PNG as psgd writes it, row by row, and the palette."""
+    with open(path, "rb") as file:
+        data = file.read()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, packed, found = 8, b"", {}
+    while at < len(data):
+        (size,), kind = struct.unpack(">I", data[at:at + 4]), data[at + 4:at + 8]
+        body = data[at + 8:at + 8 + size]
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0]
+        found[kind] = body
+        at += 12 + size
+    width, height = struct.unpack(">II", found[b"IHDR"][:8])
+    packed = zlib.decompress(found[b"IDAT"])
+    rows = [packed[y * (width + 1) + 1:(y + 1) * (width + 1)] for y in range(height)]
+    return rows, found[b"PLTE"]
+
+
+class GroupCommand(unittest.TestCase):
+    def test_plan_shows_a_line_for_each_tensor(self):
+        out = psgd("--plan", "--budget", "1.5x", "--shapes", "96x364,256x128x3x3,10")
+        self.assertEqual(out.returncode, 0, out.stderr)
+        lines = out.stdout.splitlines()
+        self.assertEqual([line.split()[0] for line in lines], ["tensor", "96x364", "256x128x3x3", "10", "all"])
+        self.assertIn("kron(tri,tri,tri,tri)", lines[2])
+        self.assertEqual(out.stdout, psgd("--plan", "--budget", "1.5x", "--shapes", "96x364,256x128x3x3,10").stdout)
+
+    def test_plan_by_bytes_stays_below(self):
+        out = psgd("--plan", "--budget", "100k", "--shapes", "96x364,300")
+        total = int(out.stdout.splitlines()[-1].split()[1].replace(",", ""))
+        self.assertLessEqual(total, 100000)
+
+    def test_plan_refuses(self):
+        for words in (["--budget", "much"], ["--budget", "-1x"], ["--time", "1"], ["--shapes", "3y4"]):
+            out = psgd("--plan", "--shapes", "4x4", *words)
+            self.assertEqual(out.returncode, 2, words)
+            self.assertEqual(len(out.stderr.splitlines()), 1)
+        self.assertEqual(psgd("--plan").returncode, 2)
+
+    def test_pattern_of_a_triangle(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "q.png")
+            out = psgd("tri", "--shape", "4", "--draw", path)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            rows, palette = pixels(path)
+            cell, margin = 480 // 4, 16
+            for i in range(4):
+                for j in range(4):
+                    colour = rows[margin + i * cell + 60][margin + j * cell + 60]
+                    white = palette[3 * colour:3 * colour + 3] == b"\xff\xff\xff"
+                    self.assertEqual(white, j < i, (i, j))
+
+    def test_values_come_from_files(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("numpy is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            path, q = os.path.join(folder, "q.png"), os.path.join(folder, "Q1.npy")
+            numpy.save(q, numpy.array([[1.0, -1.0], [0.0, 0.25]]))
+            out = psgd("dense", "--shape", "2", "--draw", path, "--q", q)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            rows, palette = pixels(path)
+            at = [[rows[16 + 120 + 240 * i][16 + 120 + 240 * j] for j in range(2)] for i in range(2)]
+            red = [[palette[3 * at[i][j]] for j in range(2)] for i in range(2)]
+            self.assertEqual(red[1][0], 255)
+            self.assertLess(red[0][0], red[1][1])  # blue, the larger the darker
+            self.assertGreater(red[0][1], 150)     # orange
+            numpy.save(q, numpy.zeros((2, 3)))
+            self.assertEqual(psgd("dense", "--shape", "2", "--draw", path, "--q", q).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
