@@ -40,10 +40,11 @@ static int rosenbrock(const char *folder)
     if (status == PSGD_OK) status = psgd__rosenbrock_run_all(runs);
     if (status == PSGD_OK) status = psgd__folder_create(folder, &created);
     if (status == PSGD_OK) status = psgd__rosenbrock_csv((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) status = psgd__rosenbrock_logs((const rosenbrock_runs *)runs, folder);
     if (status == PSGD_OK) status = psgd__rosenbrock_figure((const rosenbrock_runs *)runs, folder);
     if (status == PSGD_OK) {
         print_table((const rosenbrock_runs *)runs);
-        printf("written: %s/rosenbrock.csv, rosenbrock.svg, rosenbrock.png\n", folder);
+        printf("written: %s/rosenbrock.csv, rosenbrock.svg, rosenbrock.png, rosenbrock/*/metrics.jsonl\n", folder);
     }
     psgd__free(NULL, runs);
     return cli_status(status);
@@ -136,6 +137,8 @@ static const cli_flag flags[] = {
     {"batch", "N", "wikitext2: texts side by side [20]"},
     {"back", "N", "wikitext2: steps back in time [35]"},
     {"untied", NULL, "wikitext2: embedding and decoder have a matrix each"},
+    {"init", "scale|first", "wikitext2: Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
+    {"init-scale", "X", "wikitext2: [1]"},
     {"update-every", "N", "wikitext2: fit the preconditioners every so many steps [by method]"},
     {"seed", "N", "wikitext2: [1]"},
     {"log-every", "N", "wikitext2: steps between entries of the log [20]"},

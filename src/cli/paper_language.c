@@ -115,13 +115,18 @@ static psgd_status run_method(const corpus *source, const language_settings *set
 static psgd_status run_all(const cli_args *args, const corpus *source, const language_settings *settings,
                            const language_method *const *methods, int count)
 {
-    const char *out = cli_value(args, "out"), *every = cli_value(args, "update-every");
-    metrics_setting more[] = {{"update-every", every}};
+    static const char *const names[] = {"update-every", "init", "init-scale"};
+    const char *out = cli_value(args, "out");
+    metrics_setting more[3];
+    int given = 0;
+    for (int i = 0; i < 3; i++) {
+        if (cli_value(args, names[i])) more[given++] = (metrics_setting){names[i], cli_value(args, names[i])};
+    }
     printf("%-16s %8s %7s %9s %9s %12s %12s%s\n", "method", "steps", "epochs", "seconds", "ms/step", "valid ppl",
            "test ppl", isnan(source->entropy) ? "" : "   test gap");
     for (int i = 0; i < count; i++) {
-        bool fits = every && !strcmp(methods[i]->method, "psgd");
-        PSGD_TRY(run_method(source, settings, methods[i], more, fits, out ? out : settings->task));
+        bool fits = !strcmp(methods[i]->method, "psgd");
+        PSGD_TRY(run_method(source, settings, methods[i], more, fits ? given : 0, out ? out : settings->task));
     }
     return PSGD_OK;
 }

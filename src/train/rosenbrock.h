@@ -31,6 +31,8 @@ void psgd__rosenbrock_quartiles(const rosenbrock_runs *runs, int method, int ite
 
 /* rosenbrock.csv, with columns method, seed, iteration and value; rosenbrock.svg and rosenbrock.png. */
 psgd_status psgd__rosenbrock_csv(const rosenbrock_runs *runs, const char *folder);
+/* rosenbrock/METHOD/metrics.jsonl, the medians, for psgd report. */
+psgd_status psgd__rosenbrock_logs(const rosenbrock_runs *runs, const char *folder);
 psgd_status psgd__rosenbrock_figure(const rosenbrock_runs *runs, const char *folder);
 
 #endif

@@ -32,9 +32,10 @@ function curveOf(run, measure) {
 }
 
 function spansDecades(runs, measure) {
-  const values = runs.flatMap((run) => curveOf(run, measure)?.value ?? []).filter((value) => value !== null);
+  const all = runs.flatMap((run) => curveOf(run, measure)?.value ?? []).filter((value) => value !== null);
+  const values = all.filter((value) => value > 0);
   const low = values.reduce((a, b) => Math.min(a, b), Infinity), high = values.reduce((a, b) => Math.max(a, b), -Infinity);
-  return low > 0 && high / low > 50;
+  return values.length > 0.8 * all.length && high / low > 50;
 }
 
 function buildChart(runs) {
@@ -124,7 +125,7 @@ function buildResults(runs) {
   runs.map((run) => make("tr", {}, runCell(run), make("td", {}, run.method), ...columns.map((column) => {
     const value = column.values.get(run);
     return make("td", { class: value !== undefined && value === column.best ? "number best" : "number" }, show(value));
-  }), ...[run.last.step, run.last.epoch, run.last.seconds, run.last.step ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
+  }), ...[run.last.step, run.last.epoch, run.last.seconds, run.last.step && run.last.seconds ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
     make("td", { class: "number" }, show(value))), make("td", {}, run.finished ? "finished" : "not finished"))));
 }
 
