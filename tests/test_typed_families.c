@@ -304,7 +304,7 @@ static void lra_follows_its_rule(void **state)
     for (int r = 0; r <= 3; r++) {
         for (int which = 0; which < 4; which++) {
             for (int pairs = 1; pairs <= 2; pairs++) {
-                char source[16];
+                char source[32];
                 double step = which == 3 ? 0.002 : 0.1, running[3] = {0};
                 snprintf(source, sizeof source, "lra(%d)", r);
                 psgd_precond *precond = make(source, N, norms[which], step, pairs);
@@ -403,7 +403,7 @@ static void splu_follows_its_rule(void **state)
     for (int which = 0; which < 4; which++) {
         for (size_t which_r = 0; which_r < 5; which_r++) {
             for (int pairs = 1; pairs <= 2; pairs++) {
-                char source[16];
+                char source[32];
                 int r = ranks[which_r];
                 double step = which == 3 ? 0.002 : 0.1, running[2] = {0};
                 snprintf(source, sizeof source, "splu(%d)", r);
