@@ -23,4 +23,4 @@ fi
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error::DeprecationWarning:psgd
 cd "$source/python" || exit 1
 PSGD_LIBRARY="$build/libpsgd.so" PYTHONPATH="$source/python" LD_PRELOAD="${preload:-}" \
-    "$python" -m pytest -q -p no:cacheprovider -W "ignore:Using backward:UserWarning" -rs tests
+    "$python" -m pytest -q --capture=sys -p no:cacheprovider -W "ignore:Using backward:UserWarning" -rs tests
