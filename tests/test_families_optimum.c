@@ -1,0 +1,241 @@
+/* lra(r) and splu(r) reach the minimum of the criterion over their family as well as a general-purpose minimiser does.
+ *
+ * With v = sqrt(n) e_k for k = 1 .. n as the pairs of every update, the mean over them is the expectation over
+ * v ~ N(0, I): c(Q) = tr(Q H^2 Q') + tr((Q'Q)^-1). The same c is minimised over the parameters of the family by BFGS
+ * with numerical gradients, from several starts. Without a factorisation to restrict it, the minimum is 2 tr|H|. */
+#include "support.h"
+
+enum { N = 5, MOST = 40, STARTS = 6 };
+
+typedef struct problem {
+    bool lra;
+    int r;
+    double H2[N][N];
+} problem;
+
+/* Q from the parameters: d, U, V of lra; L and U of splu by rows, only what may be non-zero. */
+static int build(const problem *p, const double *x, double Q[N][N])
+{
+    int at = 0;
+    double L[N][N] = {0}, U[N][N] = {0};
+    memset(Q, 0, sizeof(double) * N * N);
+    if (p->lra) {
+        const double *d = x, *u = x + N, *v = u + N * p->r;
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j < N; j++) {
+                Q[i][j] = i == j;
+                for (int k = 0; k < p->r; k++) Q[i][j] += u[k * N + i] * v[k * N + j];
+                Q[i][j] *= d[j];
+            }
+        }
+        return N * (2 * p->r + 1);
+    }
+    for (int half = 0; half < 2; half++) {
+        for (int i = 0; i < N; i++) {
+            for (int j = 0; j <= i; j++) {
+                if (i != j && j >= p->r) continue;
+                if (half) {
+                    U[j][i] = x[at++];
+                } else {
+                    L[i][j] = x[at++];
+                }
+            }
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            for (int k = 0; k < N; k++) Q[i][j] += L[i][k] * U[k][j];
+        }
+    }
+    return at;
+}
+
+/* tr(Q H^2 Q') + ||Q^-1||_F^2; infinite where Q is singular. */
+static double criterion_of(const problem *p, double Q[N][N])
+{
+    double M[N][2 * N], sum = 0;
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            M[i][j] = Q[i][j];
+            M[i][N + j] = i == j;
+            for (int k = 0; k < N; k++) sum += Q[i][j] * p->H2[j][k] * Q[i][k];
+        }
+    }
+    for (int c = 0; c < N; c++) {
+        int best = c;
+        for (int i = c; i < N; i++) best = fabs(M[i][c]) > fabs(M[best][c]) ? i : best;
+        if (!(fabs(M[best][c]) > 1e-12)) return HUGE_VAL;
+        for (int j = 0; j < 2 * N; j++) {
+            double keep = M[c][j];
+            M[c][j] = M[best][j];
+            M[best][j] = keep;
+        }
+        double pivot = M[c][c];
+        for (int j = 0; j < 2 * N; j++) M[c][j] /= pivot;
+        for (int i = 0; i < N; i++) {
+            double f = M[i][c];
+            for (int j = 0; i != c && j < 2 * N; j++) M[i][j] -= f * M[c][j];
+        }
+    }
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) sum += M[i][N + j] * M[i][N + j];
+    }
+    return sum;
+}
+
+static double value(const problem *p, const double *x)
+{
+    double Q[N][N];
+    build(p, x, Q);
+    return criterion_of(p, Q);
+}
+
+static void gradient(const problem *p, int n, double *x, double *g)
+{
+    for (int i = 0; i < n; i++) {
+        double keep = x[i], e = 1e-5 * fmax(1, fabs(keep)), up, down;
+        x[i] = keep + e;
+        up = value(p, x);
+        x[i] = keep - e;
+        down = value(p, x);
+        x[i] = keep;
+        g[i] = (up - down) / (2 * e);
+    }
+}
+
+/* BFGS on the inverse Hessian with a search by halving. */
+static double minimise(const problem *p, int n, double *x)
+{
+    static double B[MOST][MOST];
+    double g[MOST], next[MOST], g_next[MOST], d[MOST], By[MOST], now = value(p, x);
+    memset(B, 0, sizeof B);
+    for (int i = 0; i < n; i++) B[i][i] = 0.01;
+    gradient(p, n, x, g);
+    for (int t = 0; t < 3000; t++) {
+        double slope = 0, step = 1, found = HUGE_VAL, sy = 0, yBy = 0;
+        for (int i = 0; i < n; i++) {
+            d[i] = 0;
+            for (int j = 0; j < n; j++) d[i] -= B[i][j] * g[j];
+            slope += d[i] * g[i];
+        }
+        if (!(slope < 0)) {
+            memset(B, 0, sizeof B);
+            for (int i = 0; i < n; i++) B[i][i] = 0.01;
+            if (t % 2) break;
+            continue;
+        }
+        for (int k = 0; k < 50; k++, step /= 2) {
+            for (int i = 0; i < n; i++) next[i] = x[i] + step * d[i];
+            found = value(p, next);
+            if (found <= now + 1e-4 * step * slope) break;
+        }
+        if (!(found < now)) break;
+        gradient(p, n, next, g_next);
+        for (int i = 0; i < n; i++) sy += (next[i] - x[i]) * (g_next[i] - g[i]);
+        for (int i = 0; i < n; i++) {
+            By[i] = 0;
+            for (int j = 0; j < n; j++) By[i] += B[i][j] * (g_next[j] - g[j]);
+            yBy += By[i] * (g_next[i] - g[i]);
+        }
+        for (int i = 0; sy > 1e-14 && i < n; i++) {
+            for (int j = 0; j < n; j++) {
+                double si = next[i] - x[i], sj = next[j] - x[j];
+                B[i][j] += (1 + yBy / sy) * si * sj / sy - (By[i] * sj + si * By[j]) / sy;
+            }
+        }
+        bool still = now - found < 1e-13 * now;
+        memcpy(x, next, sizeof next);
+        memcpy(g, g_next, sizeof g);
+        now = found;
+        if (still) break;
+    }
+    return now;
+}
+
+static double best_of(const problem *p, uint64_t *seed)
+{
+    double best = HUGE_VAL, Q[N][N], zero[MOST] = {0};
+    int n = build(p, zero, Q);
+    for (int s = 0; s < STARTS; s++) {
+        double x[MOST] = {0};
+        int at = 0;
+        for (int i = 0; i < n; i++) x[i] = 0.3 * random_normal(seed);
+        if (p->lra) {
+            for (int i = 0; i < N; i++) x[i] += 0.5;
+        } else {
+            for (int half = 0; half < 2; half++) {
+                for (int i = 0; i < N; i++) {
+                    for (int j = 0; j <= i; j++) {
+                        if (i == j) x[at] = 0.6 + 0.1 * fabs(x[at]);
+                        if (i == j || j < p->r) at++;
+                    }
+                }
+            }
+        }
+        best = fmin(best, minimise(p, n, x));
+    }
+    return best;
+}
+
+static double fitted(const problem *p, double H[N][N], const char *norm, double step, int updates)
+{
+    char spec[16];
+    int64_t n = N;
+    double v[N * N] = {0}, h[N * N], Q[N][N];
+    psgd_options *options;
+    psgd_precond *precond;
+    snprintf(spec, sizeof spec, "%s(%d)", p->lra ? "lra" : "splu", p->r);
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "norm", norm));
+    assert_ok(psgd_options_set_number(options, "pairs", N));
+    assert_ok(psgd_precond_create(NULL, spec, 1, &n, PSGD_F64, options, &precond));
+    for (int k = 0; k < N; k++) {
+        v[k * N + k] = sqrt(N);
+        for (int i = 0; i < N; i++) h[k * N + i] = H[i][k] * sqrt(N);
+    }
+    for (int t = 0; t < updates; t++) {
+        assert_ok(psgd_precond_set_step(precond, step * fmin(1, 4.0 * (updates - t) / updates)));
+        assert_ok(psgd_precond_update_pairs(precond, N, v, h));
+    }
+    assert_ok(psgd_precond_factor(precond, 0, Q));
+    psgd_precond_free(precond);
+    psgd_options_free(options);
+    return criterion_of(p, Q);
+}
+
+static void reaches_the_minimum(void **state)
+{
+    (void)state;
+    uint64_t seed = 8;
+    double H[N][N], root[N][N];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) root[i][j] = random_normal(&seed) + (i == j);
+    }
+    for (int i = 0; i < N; i++) { /* symmetric, with negative curvature in it */
+        for (int j = 0; j < N; j++) H[i][j] = root[i][j] + root[j][i];
+    }
+    for (int lra = 0; lra < 2; lra++) {
+        for (int r = 0; r <= 2; r++) {
+            problem p = {.lra = lra, .r = r};
+            for (int i = 0; i < N; i++) {
+                for (int j = 0; j < N; j++) {
+                    for (int k = 0; k < N; k++) p.H2[i][j] += H[i][k] * H[k][j];
+                }
+            }
+            double best = best_of(&p, &seed), plain = fitted(&p, H, "none", 0.002, 20000);
+            double normalised = fitted(&p, H, "second", 0.05, 20000);
+            print_message("%s(%d): minimiser %.6f, plain %.6f, normalised %.6f\n", lra ? "lra" : "splu", r, best, plain,
+                          normalised);
+            /* lra(1) ends in a narrow valley along which 20000 updates do not come to its end. */
+            double slack = lra && r == 1 ? 3e-3 : 1e-3;
+            assert_true(plain <= best * (1 + slack));
+            assert_true(normalised <= best * (1 + slack));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reaches_the_minimum)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
