@@ -179,7 +179,7 @@ static double best_of(const problem *p, uint64_t *seed)
 
 static double fitted(const problem *p, double H[N][N], const char *norm, double step, int updates)
 {
-    char spec[16];
+    char spec[32];
     int64_t n = N;
     double v[N * N] = {0}, h[N * N], Q[N][N];
     psgd_options *options;
