@@ -45,5 +45,6 @@ cmake --build "$folder/project/build" >/dev/null
 [ "$("$folder/project/build/quickstart")" = "$expected" ] || { "$folder/project/build/quickstart"; exit 1; }
 
 # The README shows the same program.
-sed -n '/^```c$/,/^```$/p' "$source/README.md" | sed '/^```/d' | cmp - "$source/examples/quickstart/quickstart.c"
+# The first C program of the README is the quickstart.
+sed -n '/^```c$/,/^```$/{p;/^```$/q}' "$source/README.md" | sed '/^```/d' | cmp - "$source/examples/quickstart/quickstart.c"
 echo "installed, moved and used by pkg-config and find_package"
