@@ -44,7 +44,6 @@ cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$pref
 cmake --build "$folder/project/build" >/dev/null
 [ "$("$folder/project/build/quickstart")" = "$expected" ] || { "$folder/project/build/quickstart"; exit 1; }
 
-# The README shows the same program.
 # The first C program of the README is the quickstart.
 sed -n '/^```c$/,/^```$/{p;/^```$/q}' "$source/README.md" | sed '/^```/d' | cmp - "$source/examples/quickstart/quickstart.c"
 echo "installed, moved and used by pkg-config and find_package"
