@@ -87,11 +87,10 @@ psgd_status psgd_precond_criterion_segments(psgd_precond *self, const void *cons
                                             double *value)
 {
     PSGD_TRY(check_segments(self, h, "h"));
-    PSGD_TRY(check_segments(self, v, "v"));
-    if (self->settings.integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "where v is integrated out there is no pair to take the criterion of");
-    }
-    char *all_h = gather(self, self->segments.at_h, h), *all_v = gather(self, self->segments.at_v, v);
+    bool with_v = !self->settings.integrate;
+    if (with_v) PSGD_TRY(check_segments(self, v, "v"));
+    char *all_h = gather(self, self->segments.at_h, h), *all_v = NULL;
+    if (with_v) all_v = gather(self, self->segments.at_v, v);
     return psgd_precond_criterion(self, all_v, all_h, value);
 }
 

@@ -121,19 +121,19 @@ static psgd_status add_health(fit *f, double value, text *line)
 static psgd_status report_update(fit *f, int64_t count)
 {
     double sum = 0, value, condition;
-    bool defined = !f->precond->settings.integrate;
-    for (int64_t i = 0; i < count && defined; i++) {
+    bool with_v = !f->precond->settings.integrate;
+    for (int64_t i = 0; i < count; i++) {
         int64_t at = i * f->n * f->size;
-        PSGD_TRY(psgd_precond_criterion(f->precond, f->v_now + at, f->h_now + at, &value));
+        PSGD_TRY(psgd_precond_criterion(f->precond, with_v ? f->v_now + at : NULL, f->h_now + at, &value));
         sum += value;
     }
     PSGD_TRY(psgd_precond_condition(f->precond, &condition));
 
     text line = {.context = f->context};
     psgd__text_add(&line, "{\"update\": %lld", (long long)psgd_precond_updates(f->precond));
-    add_number(&line, "criterion", defined ? sum / (double)count : NAN);
+    add_number(&line, "criterion", sum / (double)count);
     add_number(&line, "condition", condition);
-    psgd_status status = add_health(f, defined ? sum / (double)count : NAN, &line);
+    psgd_status status = add_health(f, sum / (double)count, &line);
     psgd__text_add(&line, "}\n");
     if (status != PSGD_OK) {
         psgd__text_free(&line);
