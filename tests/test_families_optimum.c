@@ -226,7 +226,7 @@ static void reaches_the_minimum(void **state)
             double normalised = fitted(&p, H, "second", 0.05, 20000);
             print_message("%s(%d): minimiser %.6f, plain %.6f, normalised %.6f\n", lra ? "lra" : "splu", r, best, plain,
                           normalised);
-            /* lra(1) ends in a narrow valley along which 20000 updates do not come to its end. */
+            /* lra(1) is still 0.2 % above the minimum after 20000 updates, and 0.15 % after 150000. */
             double slack = lra && r == 1 ? 3e-3 : 1e-3;
             assert_true(plain <= best * (1 + slack));
             assert_true(normalised <= best * (1 + slack));
