@@ -23,7 +23,8 @@ extern "C" {
 
 typedef struct psgd_optimizer psgd_optimizer;
 
-/* One parameter tensor. spec is its group; NULL: the option group. Only the method psgd looks at it. */
+/* One parameter tensor. spec is its group; NULL: the option group, and always so with the option joint. Only the method
+ * psgd looks at it. */
 typedef struct psgd_tensor {
     const char *spec;
     int modes;
@@ -48,7 +49,7 @@ psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help
 int psgd_optimizer_wants_product(const psgd_optimizer *optimizer);
 
 /* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its numbers, standard normal, a function
- * of the option seed, the step and the tensor alone. */
+ * of the option seed, the step and the tensor alone (with joint: of where the tensor stands in the vector). */
 psgd_status psgd_optimizer_draw(const psgd_optimizer *optimizer, int tensor, void *v);
 
 /* One step: theta changes. v and h = Hv are read where psgd_optimizer_wants_product says 1, and may be NULL elsewhere;
@@ -98,7 +99,9 @@ int64_t psgd_optimizer_evaluations(const psgd_optimizer *optimizer); /* of loss 
 int64_t psgd_optimizer_products(const psgd_optimizer *optimizer);    /* Hessian-vector products, by iterate */
 const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* why the last skipped step was; "" for none */
 double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of the coming step */
-const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor); /* NULL but for psgd */
+
+/* What psgd has fitted to a tensor, or with the option joint to all of them as one vector; NULL for other methods. */
+const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);
 
 #ifdef __cplusplus
 }

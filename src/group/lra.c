@@ -24,7 +24,9 @@ static psgd_status lra_create(const group_args *args, group **created)
     int64_t n = args->spec->n, r = (int64_t)args->spec->number;
     if (r > n) r = n; /* no more columns than rows: the family is the same */
     if (args->integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra cannot integrate v out (column %d)", args->spec->column);
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "lra (column %d) has an update of its own that takes v: leave out the option integrate",
+                          args->spec->column);
     }
     if (args->pairs > LRA_MOST_PAIRS) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra takes at most %d pairs an update, not %lld", LRA_MOST_PAIRS,

@@ -31,7 +31,9 @@ static psgd_status splu_create(const group_args *args, group **created)
     int64_t n = args->spec->n, r = (int64_t)args->spec->number, panel;
     if (r > n) r = n;
     if (args->integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu cannot integrate v out (column %d)", args->spec->column);
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "splu (column %d) has an update of its own that takes v: leave out the option integrate",
+                          args->spec->column);
     }
     if (args->pairs > SPLU_MOST_PAIRS) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu takes at most %d pairs an update, not %lld", SPLU_MOST_PAIRS,

@@ -27,8 +27,9 @@ typedef struct method_ops {
     void (*advance)(const method_args *a); /* the method's state moves on; out <- keep x - rate d */
 
     /* OPTIONAL */
-    int64_t (*numbers)(const psgd_optimizer *self, const part *p); /* of state for a tensor, zero at the start */
-    void (*reserve)(psgd_optimizer *self);                         /* scratch in the workspace */
+    int64_t (*numbers)(const psgd_optimizer *self, const part *p);   /* of state for a tensor, zero at the start */
+    void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
+    void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
     bool whole; /* advance needs all of g before it writes: out must not be x */
     void (*position)(const psgd_optimizer *self, const part *p, const real *x, real *to);
     psgd_status (*observe)(psgd_optimizer *self, part *p, int64_t count, const real *a, const real *d);

@@ -38,6 +38,7 @@ typedef struct optim_settings {
     bool check;
     int64_t memory, cg_iterations;
     double cg_tolerance, power;
+    bool joint;
     const char *group; /* only while creating */
     precond_settings fit;
 } optim_settings;
@@ -85,8 +86,9 @@ struct psgd_optimizer {
     workspace work;
     void *state; /* slab */
     int64_t state_numbers;
-    void *direction; /* [total], where a step cannot be taken in one pass */
-    void *probe;     /* [largest * pairs], where v is drawn here */
+    void *direction;     /* [total], where a step cannot be taken in one pass */
+    void *probe;         /* [largest * pairs], where v is drawn here */
+    psgd_precond *joint; /* the one of all tensors, where the option says so; theirs are NULL then */
     optim_counters now;
     char note[OPTIM_NOTE];
 

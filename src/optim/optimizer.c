@@ -96,11 +96,29 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     }
     if (p->n > self->largest) self->largest = p->n;
     if (!self->kind->fits) return PSGD_OK;
+    if (self->settings.joint && tensor->spec) {
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "tensor %d names the group %s, but option joint makes one group of all tensors: name it by "
+                          "the option group",
+                          index, tensor->spec);
+    }
+    if (self->settings.joint) return PSGD_OK;
 
     const char *source = tensor->spec ? tensor->spec : self->settings.group;
     psgd_status status = psgd__precond_create(self->context, source, tensor->modes, p->shape, self->dtype,
                                               &self->settings.fit, &self->work, &p->precond);
     return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", index);
+}
+
+static psgd_status create_joint(psgd_optimizer *self)
+{
+    int64_t *sizes = psgd__alloc(self->context, self->part_count, sizeof *sizes);
+    if (!sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", self->part_count);
+    for (int i = 0; i < self->part_count; i++) sizes[i] = self->parts[i].n;
+    psgd_status status = psgd__precond_create_joint(self->context, self->settings.group, self->part_count, sizes,
+                                                    self->dtype, &self->settings.fit, &self->work, &self->joint);
+    psgd__free(self->context, sizes);
+    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "all %d tensors as one vector", self->part_count);
 }
 
 static psgd_status build(psgd_optimizer *self, int method, int tensor_count, const psgd_tensor *tensors,
@@ -117,6 +135,7 @@ static psgd_status build(psgd_optimizer *self, int method, int tensor_count, con
             return status;
         }
     }
+    if (self->settings.joint && self->kind->fits) PSGD_TRY(create_joint(self));
     self->settings.group = NULL;
     return TYPED_CALL(self, build, self, method);
 }
@@ -156,6 +175,7 @@ void psgd_optimizer_free(psgd_optimizer *self)
 {
     if (!self) return;
     for (int i = 0; i < self->part_count; i++) psgd_precond_free(self->parts[i].precond);
+    psgd_precond_free(self->joint);
     psgd__free(self->context, self->parts);
     psgd__free(self->context, self->state);
     psgd__free(self->context, self->direction);
@@ -350,5 +370,6 @@ const char *psgd_optimizer_note(const psgd_optimizer *self)
 
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *self, int tensor)
 {
-    return self && tensor >= 0 && tensor < self->part_count ? self->parts[tensor].precond : NULL;
+    if (!self || tensor < 0 || tensor >= self->part_count) return NULL;
+    return self->joint ? self->joint : self->parts[tensor].precond;
 }

@@ -73,6 +73,8 @@ const option_row psgd__optim_options[] = {
     {"cg-tolerance", OPTION_NUMBER, FIELD(cg_tolerance), "0.1", .least = 0, .most = 1, .above = true,
      .help = "newton-cg: the residual at which a step is good enough, relative to the gradient"},
     {"group", OPTION_TEXT, FIELD(group), "diag", .help = "psgd: group of tensors that do not name one"},
+    {"joint", OPTION_FLAG, FIELD(joint), "no",
+     .help = "psgd: one group over all tensors as one vector; they must not name one"},
     {"seed", OPTION_COUNT, FIELD(seed), "0", .least = 0, .most = 9e15, .help = "of v and of random updates"},
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .least = 0, .most = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},

@@ -51,22 +51,79 @@ static psgd_status fit_fisher(const method_args *a)
     return PSGD_TYPED(psgd__precond_update)(a->part->precond, 1, v, h);
 }
 
+static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
+{
+    double factor = psgd__schedule_factor(&self->settings.step_schedule, step - 1, self->settings.total,
+                                          self->now.plateau);
+    precond->settings.step = self->settings.fit.step * factor;
+}
+
 /* A pair that Q cannot take leaves Q as it was; the step goes on with it. */
 static void fit(const method_args *a)
 {
-    psgd_precond *precond = a->part->precond;
     psgd_optimizer *self = a->self;
-    double factor = psgd__schedule_factor(&self->settings.step_schedule, a->step - 1, self->settings.total,
-                                          self->now.plateau);
-    precond->settings.step = self->settings.fit.step * factor;
+    set_step(self, a->step, a->part->precond);
     bool fisher = self->settings.fit.criterion == CRITERION_FISHER;
     psgd_status status = fisher ? fit_fisher(a) : fit_newton(a);
     if (status == PSGD_OK) self->now.fits++;
 }
 
+static void apply(const psgd_optimizer *self, const psgd_precond *precond, real *x)
+{
+    const optim_settings *set = &self->settings;
+    psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
+    PSGD_TYPED(psgd__precond_apply)(precond, what, x, x);
+    if (set->apply == APPLY_INVERSE_FISHER) la_scale(precond->n, (real)(1 / (double)set->fit.batch), x);
+}
+
+/* Where the joint fit takes what the directions are made of, it finds them side by side already. */
+static bool fits_directions(const optim_settings *set)
+{
+    return set->fit.criterion == CRITERION_FISHER && (set->whiten == WHITEN_MOMENTUM || set->momentum == 0);
+}
+
+/* This tensor's part of the pairs of all tensors: [pairs][total]. */
+static void gather(const method_args *a)
+{
+    const psgd_optimizer *self = a->self;
+    const optim_settings *set = &self->settings;
+    const part *p = a->part;
+    real *v = (real *)psgd__work_at(&self->work, self->joint->segments.at_v) + p->from;
+    real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
+    if (set->fit.criterion == CRITERION_FISHER) {
+        if (!fits_directions(set)) la_step_plain(p->n, &a->rule, a->g, a->x, h);
+        if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), v);
+        return;
+    }
+    for (int64_t k = 0; k < set->fit.pairs; k++, v += self->total, h += self->total) {
+        memcpy(v, a->v + k * p->n, (size_t)p->n * sizeof(real));
+        memcpy(h, a->h + k * p->n, (size_t)p->n * sizeof(real));
+        if (set->l2 > 0) la_axpy(p->n, (real)set->l2, v, h);
+    }
+}
+
+static void psgd_finish(psgd_optimizer *self, int64_t step, bool update)
+{
+    if (!self->joint) return;
+    const optim_settings *set = &self->settings;
+    if (update) {
+        const real *v = set->fit.integrate ? NULL : psgd__work_at(&self->work, self->joint->segments.at_v);
+        const real *h = psgd__work_at(&self->work, self->joint->segments.at_h);
+        if (fits_directions(set)) h = self->direction;
+        set_step(self, step, self->joint);
+        if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
+    }
+    apply(self, self->joint, self->direction);
+}
+
 static void psgd_advance(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
+    if (a->self->joint) {
+        average(a);
+        if (a->update) gather(a);
+        return;
+    }
     bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
     if (raw) { /* the gradient with l2 in it, for the fit alone */
         la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
@@ -74,10 +131,7 @@ static void psgd_advance(const method_args *a)
     }
     average(a);
     if (a->update && !raw) fit(a);
-
-    psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
-    PSGD_TYPED(psgd__precond_apply)(a->part->precond, what, a->out, a->out);
-    if (set->apply == APPLY_INVERSE_FISHER) la_scale(a->part->n, (real)(1 / (double)set->fit.batch), a->out);
+    apply(a->self, a->part->precond, a->out);
 }
 
 const method_ops METHOD_OPS(psgd) = {
@@ -86,6 +140,7 @@ const method_ops METHOD_OPS(psgd) = {
              .lr = 0.01,
              .fits = true},
     .advance = psgd_advance,
+    .finish = psgd_finish,
     .numbers = psgd_numbers,
     .whole = true,
 };

@@ -1,6 +1,6 @@
 /* All of an optimizer's state as one block of bytes, and that block as a file:
  *
- *   header | shapes | the methods' slab | for each preconditioner: bytes, then its own state | checksum
+ *   header | shapes | the methods' slab | the state of each preconditioner | checksum
  *
  * Numbers are as they lie in memory, so what is restored is the same to the bit. A file is read whole and checked
  * before anything changes; should a part still not fit, what was there before is put back. */
@@ -49,7 +49,7 @@ static int64_t image_bytes(const psgd_optimizer *self)
     for (int i = 0; i < self->part_count; i++) {
         bytes += (int64_t)sizeof(shape_record) + psgd_precond_state_bytes(self->parts[i].precond);
     }
-    return bytes;
+    return bytes + psgd_precond_state_bytes(self->joint);
 }
 
 static state_header make_header(const psgd_optimizer *self)
@@ -94,6 +94,10 @@ static psgd_status make_image(const psgd_optimizer *self, char **image, int64_t 
         if (!precond) continue;
         PSGD_TRY(psgd_precond_state_save(precond, at));
         at += psgd_precond_state_bytes(precond);
+    }
+    if (self->joint) {
+        PSGD_TRY(psgd_precond_state_save(self->joint, at));
+        at += psgd_precond_state_bytes(self->joint);
     }
     uint64_t sum = checksum(*image, at - *image);
     memcpy(at, &sum, sizeof sum);
@@ -193,6 +197,7 @@ static psgd_status put_image(psgd_optimizer *self, const char *image)
         if (status != PSGD_OK) return psgd__fail_in(status, "tensor %d", i);
         at += count;
     }
+    if (self->joint) PSGD_TRY(psgd_precond_state_load(self->joint, psgd_precond_state_bytes(self->joint), at));
     memcpy(self->state, slab, (size_t)slab_bytes(self));
     self->now = head.now;
     self->settings.seed = head.seed;

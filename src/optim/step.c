@@ -35,11 +35,18 @@ double psgd__parts_max(const psgd_optimizer *self, const void *const *x)
     return most;
 }
 
+/* Joint tensors draw what one tensor of all of them would. */
 void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, void *v)
 {
-    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE, (uint64_t)tensor,
+    const part *p = &self->parts[tensor];
+    int64_t pairs = self->settings.fit.pairs;
+    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE, self->joint ? 0 : (uint64_t)tensor,
                                          (uint64_t)self->now.step);
-    la_normal(&stream, 0, self->parts[tensor].n * self->settings.fit.pairs, v);
+    if (!self->joint) {
+        la_normal(&stream, 0, p->n * pairs, v);
+        return;
+    }
+    for (int64_t k = 0; k < pairs; k++) la_normal(&stream, k * self->total + p->from, p->n, (real *)v + k * p->n);
 }
 
 static bool clips(const optim_settings *set)
@@ -151,6 +158,7 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
         a.out = apart ? (real *)self->direction + a.part->from : theta[i];
         ops->advance(&a);
     }
+    if (ops->finish) ops->finish(self, a.step, update);
     if (apart) {
         int64_t skipped = self->now.skipped;
         psgd_status status = apply(self, rule, theta);
@@ -201,7 +209,7 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     PSGD_TRY(psgd__work_commit(&self->work));
 
     bool apart = (ops->whole || clips(set)) && !self->kind->searches;
-    bool probes = self->kind->fits && (!optim_uses_products(self) || set->l2 > 0);
+    bool probes = self->kind->fits && !self->joint && (!optim_uses_products(self) || set->l2 > 0);
     int64_t probe;
     if (!psgd__mul_fits(self->largest, set->fit.pairs, &probe)) probe = INT64_MAX;
     self->state = psgd__alloc(self->context, self->state_numbers, sizeof(real));

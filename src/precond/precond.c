@@ -44,9 +44,10 @@ static psgd_status build(psgd_precond *self, const char *source, int modes, cons
         status = TYPED_CALL(self, build, self, &tree);
     }
     psgd__spec_free(&tree);
-    if (self->segments.count) {
-        self->segments.at_v = psgd__work_reserve(self->work, self->n, psgd_dtype_size(self->dtype));
-        self->segments.at_h = psgd__work_reserve(self->work, self->n, psgd_dtype_size(self->dtype));
+    if (self->segments.count && status == PSGD_OK) {
+        int64_t numbers = self->n * self->settings.pairs; /* the typed half has counted them */
+        self->segments.at_v = psgd__work_reserve(self->work, numbers, psgd_dtype_size(self->dtype));
+        self->segments.at_h = psgd__work_reserve(self->work, numbers, psgd_dtype_size(self->dtype));
     }
     self->work_bytes = self->work->cursor;
     if (status == PSGD_OK && !shared) status = psgd__work_commit(self->work);

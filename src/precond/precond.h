@@ -30,7 +30,7 @@ extern const int psgd__precond_option_count;
 typedef struct precond_segments {
     int count;
     int64_t *sizes;     /* owned */
-    int64_t at_v, at_h; /* in the workspace: gathered vectors */
+    int64_t at_v, at_h; /* in the workspace: gathered vectors, [pairs][n] */
 } precond_segments;
 
 struct psgd_precond {
