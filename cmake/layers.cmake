@@ -21,6 +21,7 @@ set(PSGD_UNTYPED
   src/la/random.c
   src/optim/minimize.c
   src/optim/minimize_fit.c
+  src/optim/minimize_small.c
   src/optim/optimizer.c
   src/optim/options.c
   src/optim/schedule.c

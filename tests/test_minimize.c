@@ -1,5 +1,6 @@
 /* psgd_minimize on the published problems, their derivatives against differences, endings and bad input. */
 #include "support.h"
+#include "optim/minimize.h"
 #include "problem/problem.h"
 
 enum { MOST = 64 };
@@ -236,12 +237,106 @@ static void bad_input_is_refused(void **state)
     assert_fails(psgd__problem_create(NULL, "extended-powell", 6, &p), PSGD_ERR_ARGUMENT, "a multiple of 4");
 }
 
+enum { SMALL = 9 };
+
+/* M <- QHQ'; returns a bound of its norm: exact for 2 unknowns, else the smaller of the Frobenius norm and the largest
+ * sum of a row. *far is the largest entry of M^2 - I. */
+static double look_at(int n, const double *Q, const double *H, double *M, double *far)
+{
+    double frobenius = 0, rows = 0;
+    for (int i = 0; i < n; i++) {
+        for (int j = 0; j < n; j++) {
+            M[i * n + j] = 0;
+            for (int k = 0; k < n; k++) {
+                for (int l = 0; l < n; l++) M[i * n + j] += Q[i * n + k] * H[k * n + l] * Q[j * n + l];
+            }
+        }
+    }
+    *far = 0;
+    for (int i = 0; i < n; i++) {
+        double row = 0;
+        for (int j = 0; j < n; j++) {
+            double square = i == j ? -1 : 0;
+            for (int k = 0; k < n; k++) square += M[i * n + k] * M[j * n + k];
+            *far = fmax(*far, fabs(square));
+            frobenius += M[i * n + j] * M[i * n + j];
+            row += fabs(M[i * n + j]);
+        }
+        rows = fmax(rows, row);
+    }
+    if (n != 2) return fmin(sqrt(frobenius), rows);
+    double trace = M[0] + M[3], root = sqrt(trace * trace / 4 - M[0] * M[3] + M[1] * M[2]);
+    return fmax(fabs(trace / 2 + root), fabs(trace / 2 - root));
+}
+
+/* Q of the small fit after k updates is that of a preconditioner on tri which takes the pairs (Q'e_j, HQ'e_j). */
+static void the_small_fit_is_the_update_of_a_preconditioner(void **state)
+{
+    (void)state;
+    uint64_t random = 5;
+    for (int n = 1; n <= SMALL; n++) {
+        int64_t size = n;
+        double H[SMALL * SMALL], Q[SMALL * SMALL], own[SMALL * SMALL], M[SMALL * SMALL], spare[2 * SMALL * SMALL], far;
+        psgd_options *options;
+        psgd_precond *precond;
+        for (int i = 0; i < n; i++) {
+            for (int j = 0; j <= i; j++) H[i * n + j] = H[j * n + i] = random_normal(&random) + (i == j ? 9 : 0);
+        }
+        assert_ok(psgd_options_create(NULL, &options));
+        assert_ok(psgd_options_set(options, "norm", "none"));
+        assert_ok(psgd_options_set_number(options, "pairs", n));
+        assert_ok(psgd_precond_create(NULL, "tri", 1, &size, PSGD_F64, options, &precond));
+        psgd_options_free(options);
+        int64_t updates = 0;
+        for (;; updates++) {
+            double v[SMALL * SMALL], h[SMALL * SMALL] = {0};
+            small_fit f = {.n = n, .updates = updates, .caution = 1, .H = H};
+            for (int i = 0; i < n * n; i++) own[i] = i % (n + 1) ? 0 : 1;
+            psgd__minimizer_small_fit(&f, own, spare);
+            assert_ok(psgd_precond_factor(precond, 0, Q));
+            for (int i = 0; i < n * n; i++) assert_float_equal(own[i], Q[i], 1e-13);
+            double norm = look_at(n, Q, H, M, &far);
+            if (far < 0.1) break;
+            for (int j = 0; j < n; j++) {
+                for (int i = 0; i < n; i++) v[j * n + i] = Q[j * n + i];
+                for (int i = 0; i < n; i++) {
+                    for (int k = 0; k < n; k++) h[j * n + i] += H[i * n + k] * v[j * n + k];
+                }
+            }
+            assert_ok(psgd_precond_set_step(precond, psgd__minimizer_small_step(norm, updates) * n / 2));
+            assert_ok(psgd_precond_update_pairs(precond, n, v, h));
+        }
+        assert_in_range(updates, 1, 30);
+
+        small_fit rest = {.n = n, .updates = 60, .caution = 1, .H = H};
+        psgd__minimizer_small_fit(&rest, own, spare);
+        look_at(n, own, H, M, &far);
+        assert_true(far < 0.05);
+        psgd_precond_free(precond);
+    }
+}
+
+static void the_small_fit_stays_inside_the_number_type(void **state)
+{
+    (void)state;
+    static const double sizes[] = {0, 1e-300, 1e300, INFINITY, NAN};
+    for (int k = 0; k < 5; k++) {
+        double H[] = {sizes[k], 0, 0, 1}, Q[] = {1, 0, 0, 1}, spare[8];
+        small_fit f = {.n = 2, .updates = 5000, .caution = 1, .H = H};
+        psgd__minimizer_small_fit(&f, Q, spare);
+        assert_true(isfinite(Q[0]) && isfinite(Q[1]) && isfinite(Q[3]) && Q[0] > 0 && Q[3] > 0);
+        assert_float_equal(Q[2], 0, 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(derivatives_match_differences),
         cmocka_unit_test(defaults_solve_the_published_problems),
         cmocka_unit_test(many_unknowns_take_few_pairs),
+        cmocka_unit_test(the_small_fit_is_the_update_of_a_preconditioner),
+        cmocka_unit_test(the_small_fit_stays_inside_the_number_type),
         cmocka_unit_test(endings_say_what_happened),
         cmocka_unit_test(noisy_mode_does_without_the_decrease_test),
         cmocka_unit_test(bad_input_is_refused),

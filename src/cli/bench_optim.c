@@ -3,11 +3,12 @@
 #include "cli/bench.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "train/rosenbrock.h"
 
 #include <stdio.h>
 #include <time.h>
 
-enum { SMALL_STEPS = 20000, SMALL_RUNS = 15 };
+enum { SMALL_STEPS = 20000, SMALL_RUNS = 15, SMALL_CALLS = 500 };
 
 static const int64_t many = 62378344; /* AlexNet's */
 
@@ -19,25 +20,20 @@ static double cpu_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int gradient_at(void *data, const void *const *theta, double *loss, void *const *gradient)
+static int evaluate(void *data, int64_t n, const double *x, double *value, double *gradient)
 {
-    (void)data;
-    const double *x = theta[0];
-    double *g = gradient[0], a = x[1] - x[0] * x[0], b = 1 - x[0];
-    *loss = 100 * a * a + b * b;
-    g[0] = -400 * x[0] * a - 2 * b;
-    g[1] = 200 * a;
-    return 0;
+    double unwanted[2];
+    (void)n;
+    return psgd__rosenbrock_objective.gradient(data, (const void *[]){x}, value,
+                                               (void *[]){gradient ? gradient : unwanted});
 }
 
-static int product_at(void *data, const void *const *theta, const void *const *direction, double *loss,
-                      void *const *gradient, void *const *product)
+static int product(void *data, int64_t n, const double *x, const double *v, double *h)
 {
-    const double *x = theta[0], *v = direction[0];
-    double *h = product[0];
-    h[0] = (1200 * x[0] * x[0] - 400 * x[1] + 2) * v[0] - 400 * x[0] * v[1];
-    h[1] = -400 * x[0] * v[0] + 200 * v[1];
-    return gradient_at(data, theta, loss, gradient);
+    double value, gradient[2];
+    (void)n;
+    return psgd__rosenbrock_objective.product(data, (const void *[]){x}, (const void *[]){v}, &value,
+                                              (void *[]){gradient}, (void *[]){h});
 }
 
 static psgd_status make(const char *method, const psgd_tensor *tensor, psgd_dtype dtype, const char *const *set,
@@ -56,13 +52,12 @@ static psgd_status bench_small(const char *label, const char *method, const char
 {
     const int64_t two = 2;
     const psgd_tensor tensor = {.modes = 1, .shape = &two};
-    const psgd_objective objective = {.gradient = gradient_at, .product = product_at};
     int (*volatile call)(void *, const void *const *, const void *const *, double *, void *const *,
-                         void *const *) = product_at;
+                         void *const *) = psgd__rosenbrock_objective.product;
     double x[] = {-1, 1}, g[2], h[2], loss;
     psgd_optimizer *optimizer;
     psgd_status status = make(method, &tensor, PSGD_F64, set, &optimizer);
-    if (status == PSGD_OK) status = psgd_optimizer_bind(optimizer, &objective);
+    if (status == PSGD_OK) status = psgd_optimizer_bind(optimizer, &psgd__rosenbrock_objective);
     bench_samples steps = {.count = 0}, calls = {.count = 0};
     for (int run = 0; run < SMALL_RUNS && status == PSGD_OK; run++) {
         double start = cpu_now();
@@ -81,6 +76,28 @@ static psgd_status bench_small(const char *label, const char *method, const char
     double step = bench_quantile(&steps, 0.5) * 1e9, call_time = bench_quantile(&calls, 0.5) * 1e9;
     printf("%-34s %9.0f ns a step, %4.0f ns of them the function: overhead %.0f ns\n", label, step, call_time,
            step - call_time);
+    return PSGD_OK;
+}
+
+/* Nanoseconds of an iteration of psgd_minimize from (-1.2, 1), the function, the start and the end included. */
+static psgd_status bench_minimize(void)
+{
+    const psgd_function function = {.evaluate = evaluate, .product = product};
+    psgd_result r = {.iterations = 1};
+    bench_samples times = {.count = 0};
+    psgd_status status = PSGD_OK;
+    for (int run = 0; run < SMALL_RUNS && status == PSGD_OK; run++) {
+        double start = cpu_now();
+        for (int i = 0; i < SMALL_CALLS && status == PSGD_OK; i++) {
+            double x[] = {-1.2, 1};
+            status = psgd_minimize(NULL, 2, x, &function, NULL, NULL, NULL, &r);
+        }
+        bench_add(&times, (cpu_now() - start) / SMALL_CALLS);
+    }
+    if (status != PSGD_OK) return status;
+    double call = bench_quantile(&times, 0.5);
+    printf("%-34s %9.0f ns an iteration, %.1f us for all %lld\n", "psgd_minimize, 2 parameters",
+           call / (double)r.iterations * 1e9, call * 1e6, (long long)r.iterations);
     return PSGD_OK;
 }
 
@@ -129,6 +146,7 @@ psgd_status bench_optim(const bench_settings *settings)
     psgd_status status = bench_small("psgd newton, tri, 2 parameters", "psgd", newton);
     if (status == PSGD_OK) status = bench_small("psgd fisher, tri, 2 parameters", "psgd", fisher);
     if (status == PSGD_OK) status = bench_small("adam, 2 parameters", "adam", none);
+    if (status == PSGD_OK) status = bench_minimize();
     float *theta = psgd__alloc(NULL, 2 * many, sizeof(float)), *g = theta ? theta + many : NULL;
     if (status == PSGD_OK && !theta)
         status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld parameters", (long long)many);

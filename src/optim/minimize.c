@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHOLE_MOST = 256, TRI_MOST = 2048, FEW_PAIRS = 16 };
+enum { WHOLE_MOST = 256, TRI_MOST = 2048, SMALL_MOST = 64, FEW_PAIRS = 16 };
 
 #define FIELD(name) offsetof(minimize_settings, name)
 
@@ -92,13 +92,20 @@ static psgd_status create_precond(minimizer *self)
     return status;
 }
 
+static bool is_tri(const minimizer *self)
+{
+    return !strcmp(self->settings.group, "auto") || !strcmp(self->settings.group, "tri");
+}
+
 static psgd_status create(minimizer *self)
 {
-    int64_t n = self->n, k = self->settings.pairs, numbers;
+    int64_t n = self->n, k = self->settings.pairs, numbers, columns;
     self->pairs = k ? k : n <= WHOLE_MOST ? n : FEW_PAIRS;
     if (self->pairs > n) self->pairs = n;
     self->whole = self->pairs == n;
-    if (!psgd__mul_fits(n, 7 + 4 * self->pairs + (self->whole ? n : 0), &numbers)) numbers = INT64_MAX;
+    bool small = self->whole && n <= SMALL_MOST && is_tri(self);
+    columns = 7 + (small ? 4 * n : 4 * self->pairs + (self->whole ? n : 0));
+    if (!psgd__mul_fits(n, columns, &numbers)) numbers = INT64_MAX;
     self->memory = psgd__alloc(self->context, numbers, sizeof(double));
     if (!self->memory) {
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to minimise over %lld unknowns", (long long)n);
@@ -106,6 +113,13 @@ static psgd_status create(minimizer *self)
     double **one[] = {&self->x, &self->g, &self->d, &self->x_next, &self->g_next, &self->probe, &self->power};
     double **many[] = {&self->v, &self->h, &self->a, &self->b}, *at = self->memory;
     for (int i = 0; i < 7; i++, at += n) *one[i] = at;
+    if (small) {
+        self->H = at;
+        self->Q = at + n * n;
+        self->spare = at + 2 * n * n;
+        self->h = self->spare; /* one product, to start from */
+        return PSGD_OK;
+    }
     for (int i = 0; i < 4; i++, at += n * self->pairs) *many[i] = at;
     self->H = self->whole ? at : NULL;
     return create_precond(self);
@@ -123,8 +137,18 @@ static psgd_status along(void *data, double a, double *value, double *slope)
 /* d <- -Pg; false where that is not finite or does not descend. */
 static psgd_status direction(minimizer *self, double *slope)
 {
-    PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_P, self->g, self->d));
-    for (int64_t i = 0; i < self->n; i++) self->d[i] = -self->d[i];
+    int64_t n = self->n;
+    if (self->Q) {
+        memset(self->d, 0, (size_t)n * sizeof(double));
+        for (int64_t i = 0; i < n; i++) {
+            const double *q = self->Q + i * n;
+            double t = dot(n - i, q + i, self->g + i);
+            for (int64_t j = i; j < n; j++) self->d[j] -= t * q[j];
+        }
+    } else {
+        PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_P, self->g, self->d));
+        for (int64_t i = 0; i < n; i++) self->d[i] = -self->d[i];
+    }
     *slope = dot(self->n, self->g, self->d);
     return PSGD_OK;
 }

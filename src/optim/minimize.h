@@ -24,8 +24,9 @@ typedef struct minimizer {
     const psgd_function *function;
     minimize_settings settings;
     int64_t n, pairs;
-    bool whole; /* pairs = n: the products give all of H, and further pairs follow from them */
-    psgd_precond *precond;
+    bool whole;            /* pairs = n: the products give all of H, and further pairs follow from them */
+    psgd_precond *precond; /* NULL where Q is small */
+    double *Q, *spare;     /* [n][n] upper triangular, and room for two more, where small; else NULL */
     bool fitted;
     double *memory;
     double *x, *g, *d, *x_next, *g_next, *probe;
@@ -34,9 +35,22 @@ typedef struct minimizer {
     psgd_result now;
 } minimizer;
 
+/* A fit ends where the diagonal of (QHQ')^2 is this near to 1. */
+#define MINIMIZE_FITTED 1e-3
+
+/* Updates of a triangular Q of few unknowns from all of H: see minimize_small.c. */
+typedef struct small_fit {
+    int64_t n, updates;
+    double caution; /* what c is multiplied by */
+    const double *H;
+} small_fit;
+
+double psgd__minimizer_small_step(double norm, int64_t update); /* c where ||M|| is at most norm */
+void psgd__minimizer_small_fit(const small_fit *fit, double *Q, double *spare);
+
 psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *value, double *gradient);
 
-/* Fits Q at the current point. far: the last step had to be cut short, so Q moves with care. */
+/* Fits Q at the current point. */
 psgd_status psgd__minimizer_fit(minimizer *self);
 
 /* Q <- c I with c such that P is as large as one over the curvature along the gradient. */

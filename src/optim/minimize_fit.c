@@ -146,12 +146,16 @@ static psgd_status drawn_pairs(minimizer *self)
     return PSGD_OK;
 }
 
+static double caution(const minimizer *self)
+{
+    return self->settings.noisy ? 0.2 : 1;
+}
+
 /* One update with c = 1 / (2 ||AA' + BB'||); the plain rule's own factor is 2 step / pairs. */
 static psgd_status update(minimizer *self)
 {
-    double c = 0.5 / norm_of_sum(self);
+    double c = 0.5 * caution(self) / norm_of_sum(self);
     if (!isfinite(c)) return PSGD_OK;
-    if (self->settings.noisy) c *= 0.2;
     PSGD_TRY(psgd_precond_set_step(self->precond, c * (double)self->pairs / 2));
     psgd_status status = psgd_precond_update_pairs(self->precond, self->pairs, self->v, self->h);
     return status == PSGD_ERR_NOT_FINITE ? PSGD_OK : status;
@@ -167,7 +171,13 @@ psgd_status psgd__minimizer_start_again(minimizer *self)
     PSGD_TRY(product(self, self->d, self->h));
     double curvature = sqrt(dot(n, self->h, self->h));
     if (!isfinite(curvature) || curvature == 0) curvature = size;
-    psgd__precond_reset_f64(self->precond, fmin(fmax(sqrt(1 / curvature), 1e-15), 1e15));
+    double scale = fmin(fmax(sqrt(1 / curvature), 1e-15), 1e15);
+    if (self->Q) {
+        memset(self->Q, 0, (size_t)(n * n) * sizeof(double));
+        for (int64_t i = 0; i < n; i++) self->Q[i * n + i] = scale;
+    } else {
+        psgd__precond_reset_f64(self->precond, scale);
+    }
     self->fitted = true;
     return PSGD_OK;
 }
@@ -181,9 +191,14 @@ psgd_status psgd__minimizer_fit(minimizer *self)
     }
     PSGD_TRY(all_products(self));
     if (!isfinite(largest(self->n * self->n, self->H))) return PSGD_OK;
+    if (self->Q) {
+        small_fit f = {.n = self->n, .updates = self->settings.updates, .caution = caution(self), .H = self->H};
+        psgd__minimizer_small_fit(&f, self->Q, self->spare);
+        return PSGD_OK;
+    }
     for (int64_t k = 0; k < self->settings.updates; k++) {
         PSGD_TRY(pairs_of_h(self));
-        if (distance(self) < 1e-3) break;
+        if (distance(self) < MINIMIZE_FITTED) break;
         PSGD_TRY(update(self));
     }
     return PSGD_OK;

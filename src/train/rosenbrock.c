@@ -47,9 +47,10 @@ static int product_at(void *data, const void *const *theta, const void *const *d
     return gradient_at(data, theta, loss, gradient);
 }
 
+const psgd_objective psgd__rosenbrock_objective = {.gradient = gradient_at, .product = product_at};
+
 static psgd_status make(const rosenbrock_method *method, double lr, double step, int64_t seed, psgd_optimizer **made)
 {
-    static const psgd_objective objective = {.gradient = gradient_at, .product = product_at};
     psgd_tensor tensor = {.modes = 1, .shape = (const int64_t[]){2}};
     psgd_options *options;
     PSGD_TRY(psgd_options_create(NULL, &options));
@@ -62,7 +63,7 @@ static psgd_status make(const rosenbrock_method *method, double lr, double step,
     if (status == PSGD_OK) status = psgd_optimizer_create(NULL, method->method, 1, &tensor, PSGD_F64, options, made);
     psgd_options_free(options);
     if (status != PSGD_OK) return status;
-    status = psgd_optimizer_bind(*made, &objective);
+    status = psgd_optimizer_bind(*made, &psgd__rosenbrock_objective);
     if (status != PSGD_OK) psgd_optimizer_free(*made);
     return status;
 }

@@ -17,6 +17,9 @@ typedef struct rosenbrock_method {
 
 extern const rosenbrock_method psgd__rosenbrock_methods[ROSENBROCK_METHODS];
 
+/* The function of two unknowns, with exact products. */
+extern const psgd_objective psgd__rosenbrock_objective;
+
 /* Values at iterations 0 to ROSENBROCK_ITERATIONS. step, the step size of the fit, is left as it is where it is 0. A
  * run that diverges keeps its last finite value. */
 psgd_status psgd__rosenbrock_run(const rosenbrock_method *method, double lr, double step, int64_t seed,
