@@ -9,6 +9,7 @@ set(PSGD_UNTYPED
   src/graph/graph.c
   src/graph/plan.c
   src/graph/run.c
+  src/graph/watch.c
   src/group/describe.c
   src/group/fit.c
   src/group/plan.c

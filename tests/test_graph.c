@@ -78,6 +78,12 @@ static psgd_node wrong_lstm(psgd_graph *g, psgd_node x, psgd_node picture)
     return psgd_graph_lstm(g, sequence, psgd_graph_parameter(g, "W", 8, 6));
 }
 
+static psgd_node wrong_gain(psgd_graph *g, psgd_node x, psgd_node picture)
+{
+    (void)x;
+    return psgd_graph_gain(g, picture, psgd_graph_parameter(g, "W", 30, 2));
+}
+
 static psgd_node wrong_reshape(psgd_graph *g, psgd_node x, psgd_node picture)
 {
     (void)picture;
@@ -110,6 +116,8 @@ static void a_shape_that_does_not_fit_is_named(void **state)
         {"max_pool (node 2) of [2, 5, 6, 3]: a window of 7", wrong_pool},
         {"the probability must be at least 0 and below 1, not 1", wrong_dropout},
         {"lstm (node 4) of [2, 2, 6], [8, 6]: 2 features need a matrix [4 hidden, 2 + hidden + 1]", wrong_lstm},
+        {"gain (node 3) of [2, 5, 6, 3], [30, 2]: it needs a matrix of 2 columns and 60 or, for channels, 2 rows",
+         wrong_gain},
         {"24 numbers do not make the new shape", wrong_reshape},
         {"input (node 2): the shape [4, 0] has a size below 1", wrong_input},
         {"there is a parameter W already", wrong_name},
@@ -277,6 +285,62 @@ static void masks_follow_seed_and_step(void **state)
     psgd_graph_free(g);
 }
 
+typedef struct seen {
+    psgd_graph *graph;
+    double sums[1000]; /* the slab: sum over rows of d x' */
+    int64_t count[3];
+} seen;
+
+static void watch_rows(void *data, int parameter, int64_t count, const void *inputs, const void *gradients)
+{
+    seen *s = data;
+    const int64_t *shape = psgd_graph_parameter_shape(s->graph, parameter);
+    const double *x = inputs, *d = gradients;
+    double *to = s->sums + psgd_graph_parameter_offset(s->graph, parameter);
+    s->count[parameter] += count;
+    for (int64_t r = 0; r < count; r++) {
+        for (int64_t i = 0; i < shape[0]; i++) {
+            for (int64_t j = 0; j < shape[1]; j++) {
+                to[i * shape[1] + j] += d[r * shape[0] + i] * x[r * shape[1] + j];
+            }
+        }
+    }
+}
+
+/* The gradient is the mean over samples of sum_places d x', and both come times places^(1/4). A matrix of another op is
+ * not shown. */
+static void rows_that_a_watcher_sees_make_the_gradient(void **state)
+{
+    (void)state;
+    enum { N = 3, PLACES = 4 * 2, PARAMETERS = 4 * 19 + 2 * 33 + 2 * 2 };
+    static seen s;
+    double theta[PARAMETERS], gradient[PARAMETERS], loss;
+    uint64_t random = 11;
+    memset(&s, 0, sizeof s);
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &s.graph));
+    psgd_node x = psgd_graph_input(s.graph, 4, (int64_t[]){2, 7, 4, N}),
+              y = psgd_graph_input(s.graph, 1, (int64_t[]){N});
+    psgd_node h = psgd_graph_convolution(s.graph, x, psgd_graph_parameter(s.graph, "W1", 4, 19), 3, 3, 2, 1);
+    h = psgd_graph_affine(s.graph, psgd_graph_tanh(s.graph, h), psgd_graph_parameter(s.graph, "W2", 2, 33));
+    h = psgd_graph_gain(s.graph, h, psgd_graph_parameter(s.graph, "G", 2, 2));
+    assert_fails(psgd_graph_watch(s.graph, watch_rows, &s), PSGD_ERR_ARGUMENT, "needs a finished graph");
+    assert_ok(psgd_graph_finish(s.graph, psgd_graph_softmax(s.graph, h, y)));
+    assert_int_equal(psgd_graph_parameters(s.graph), PARAMETERS);
+    for (int i = 0; i < PARAMETERS; i++) theta[i] = random_normal(&random);
+    for (int i = 0; i < 2 * 7 * 4 * N; i++) ((double *)psgd_graph_values(s.graph, x))[i] = random_normal(&random);
+    assert_ok(psgd_graph_watch(s.graph, watch_rows, &s));
+    assert_ok(psgd_graph_gradient(s.graph, theta, gradient, &loss));
+    assert_int_equal(s.count[0], PLACES * N);
+    assert_int_equal(s.count[1], N);
+    assert_int_equal(s.count[2], 0);
+    for (int i = 0; i < 4 * 19; i++) assert_number(s.sums[i] / (N * sqrt(PLACES)), gradient[i], 1e-13);
+    for (int i = 4 * 19; i < 4 * 19 + 2 * 33; i++) assert_number(s.sums[i] / N, gradient[i], 1e-13);
+    assert_ok(psgd_graph_watch(s.graph, NULL, NULL));
+    assert_ok(psgd_graph_gradient(s.graph, theta, gradient, &loss));
+    assert_int_equal(s.count[1], N);
+    psgd_graph_free(s.graph);
+}
+
 static psgd_status build_all(const psgd_context *context, psgd_graph **g)
 {
     PSGD_TRY(psgd_graph_create(context, PSGD_F32, g));
@@ -322,7 +386,8 @@ int main(void)
         cmocka_unit_test(one_sample_by_hand),         cmocka_unit_test(a_shape_that_does_not_fit_is_named),
         cmocka_unit_test(a_loss_is_one_number),       cmocka_unit_test(a_label_out_of_range_is_named),
         cmocka_unit_test(an_op_of_ones_own),          cmocka_unit_test(carried_state_joins_sequences),
-        cmocka_unit_test(masks_follow_seed_and_step), cmocka_unit_test(memory_that_is_not_there),
+        cmocka_unit_test(masks_follow_seed_and_step), cmocka_unit_test(rows_that_a_watcher_sees_make_the_gradient),
+        cmocka_unit_test(memory_that_is_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

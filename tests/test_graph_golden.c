@@ -47,9 +47,64 @@ static psgd_graph *build_mixed(void)
     return g;
 }
 
+static psgd_graph *build_normalised(void)
+{
+    psgd_graph *g;
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 4, (int64_t[]){2, 6, 5, 7}), y = psgd_graph_input(g, 1, (int64_t[]){7});
+    psgd_node a = psgd_graph_convolution(g, x, psgd_graph_parameter(g, "W1", 3, 19), 3, 3, 1, 0);
+    a = psgd_graph_gain(g, psgd_graph_batch_norm(g, a, true, 0.01), psgd_graph_parameter(g, "G1", 3, 2));
+    a = psgd_graph_affine(g, psgd_graph_relu(g, a), psgd_graph_parameter(g, "W2", 5, 37));
+    a = psgd_graph_gain(g, psgd_graph_batch_norm(g, a, false, 0.1), psgd_graph_parameter(g, "G2", 5, 2));
+    assert_ok(psgd_graph_finish(g, psgd_graph_softmax(g, a, y)));
+    fill(g, x, 0.7, 0.3);
+    for (int j = 0; j < 7; j++) ((double *)psgd_graph_values(g, y))[j] = j % 5;
+    return g;
+}
+
+static psgd_graph *build_tied(void)
+{
+    psgd_graph *g;
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){5, 4}), y = psgd_graph_input(g, 2, (int64_t[]){5, 4});
+    psgd_node W = psgd_graph_parameter(g, "W", 11, 4);
+    psgd_node h = psgd_graph_lstm(g, psgd_graph_embedding(g, x, W), psgd_graph_parameter(g, "L", 12, 7));
+    assert_ok(psgd_graph_finish(g, psgd_graph_decoder(g, h, W, y)));
+    for (int i = 0; i < 20; i++) {
+        int token = i * 7 % 11;
+        ((double *)psgd_graph_values(g, x))[i] = token;
+        ((double *)psgd_graph_values(g, y))[i] = (token * 3 + 1) % 11;
+    }
+    return g;
+}
+
+static psgd_graph *build_shapes(void)
+{
+    psgd_graph *g;
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){6, 5});
+    psgd_node a = psgd_graph_tanh(g, psgd_graph_affine(g, x, psgd_graph_parameter(g, "W1", 6, 7)));
+    psgd_node b = psgd_graph_affine(g, x, psgd_graph_parameter(g, "W2", 6, 7));
+    a = psgd_graph_reshape(g, a, 3, (int64_t[]){2, 3, 5});
+    b = psgd_graph_permute(g, psgd_graph_reshape(g, b, 3, (int64_t[]){3, 2, 5}), (int[]){1, 0, 2});
+    psgd_node c = psgd_graph_concat(g, 2, (psgd_node[]){psgd_graph_multiply(g, a, b), b}, 1);
+    c = psgd_graph_slice(g, c, 1, 1, 4);
+    c = psgd_graph_sigmoid(g, psgd_graph_add(g, c, psgd_graph_multiply(g, c, c)));
+    assert_ok(psgd_graph_finish(g, psgd_graph_l2(g, c, 1)));
+    fill(g, x, 0.7, 0.3);
+    return g;
+}
+
 static psgd_graph *build(const char *name)
 {
     if (!strcmp(name, "mixed")) return build_mixed();
+    if (!strcmp(name, "normalised")) return build_normalised();
+    if (!strcmp(name, "tied")) return build_tied();
+    if (!strcmp(name, "shapes")) return build_shapes();
+    if (!strcmp(name, "logistic")) {
+        return build_model(name, &(model_shape){.modes = 1, .sample = {6}, .n = 5, .classes = 4},
+                           &(model_settings){.hidden = 1});
+    }
     if (!strcmp(name, "lenet5")) {
         return build_model(name, &(model_shape){.modes = 3, .sample = {1, 28, 28}, .n = 3, .classes = 10},
                            &(model_settings){.hidden = 1});
@@ -103,8 +158,8 @@ static void matches_pytorch(void **state)
     }
     psgd_graph_free(g);
     fclose(file);
-    assert_int_equal(networks, 5);
-    assert_true(entries > 180);
+    assert_int_equal(networks, 9);
+    assert_true(entries > 350);
 }
 
 int main(void)

@@ -159,11 +159,14 @@ static psgd_node scene_mean_pool(scene *s)
     return scene_pool(s, psgd_graph_mean_pool);
 }
 
+/* Now and then wider than the lists of the small kernels. */
 static psgd_node scene_rnn(scene *s)
 {
-    int64_t in = 1 + below(s, 3), hidden = 1 + below(s, 4), n = 1 + below(s, 70), times = 1 + below(s, 4);
+    bool wide = below(s, 5) == 0;
+    int64_t in = wide ? 4100 : 1 + below(s, 3), hidden = wide ? 1 : 1 + below(s, 4);
+    int64_t n = 1 + below(s, wide ? 3 : 70), times = 1 + below(s, wide ? 2 : 4);
     int64_t shape[] = {times, in, n};
-    psgd_node x = below(s, 2) ? live(s, 3, shape) : data(s, 3, shape, 0);
+    psgd_node x = !wide && below(s, 2) ? live(s, 3, shape) : data(s, 3, shape, 0);
     return curved(s, psgd_graph_rnn(s->graph, x, matrix(s, hidden, in + hidden + 1)));
 }
 
@@ -217,6 +220,15 @@ static psgd_node scene_batch_norm(scene *s)
 {
     int64_t shape[] = {1 + below(s, 3), 1 + below(s, 3), 1 + below(s, 2), 3 + below(s, 20)};
     return curved(s, psgd_graph_batch_norm(s->graph, live(s, 4, shape), below(s, 2), 0.01));
+}
+
+/* A row for each feature or for each channel; the input may be data. */
+static psgd_node scene_gain(scene *s)
+{
+    int64_t shape[] = {1 + below(s, 3), 1 + below(s, 3), 1 + below(s, 2), 1 + below(s, 20)};
+    psgd_node x = below(s, 4) ? live(s, 4, shape) : data(s, 4, shape, 0);
+    psgd_node W = matrix(s, below(s, 2) ? shape[0] : shape[0] * shape[1] * shape[2], 2);
+    return curved(s, psgd_graph_gain(s->graph, x, W));
 }
 
 static psgd_node scene_reshape(scene *s)
@@ -277,6 +289,7 @@ static const struct {
     {"dropout", scene_dropout, 4},
     {"response_norm", scene_response_norm, 6},
     {"batch_norm", scene_batch_norm, 6},
+    {"gain", scene_gain, 8},
     {"reshape", scene_reshape, 4},
     {"permute", scene_permute, 6},
     {"concat", scene_concat, 6},

@@ -71,6 +71,9 @@ psgd_node psgd_graph_dropout(psgd_graph *graph, psgd_node x, double probability)
  * feature (all modes but the last; with per_channel the first only) to mean 0 and variance 1 over the batch. */
 psgd_node psgd_graph_response_norm(psgd_graph *graph, psgd_node x, double size, double k, double alpha, double beta);
 psgd_node psgd_graph_batch_norm(psgd_graph *graph, psgd_node x, bool per_channel, double epsilon);
+/* A gain and a shift of its own for each feature, to be learned, as usual after a normalisation: W [features, 2] or,
+ * for the first mode of x alone, [channels, 2]; y = W_0 x + W_1. Rows start best from (1, 0). */
+psgd_node psgd_graph_gain(psgd_graph *graph, psgd_node x, psgd_node W);
 
 /* Shapes. A negative entry of a new shape takes what is left. */
 psgd_node psgd_graph_reshape(psgd_graph *graph, psgd_node x, int modes, const int64_t *shape);
@@ -99,6 +102,14 @@ psgd_status psgd_graph_loss(psgd_graph *graph, const void *theta, double *loss);
 psgd_status psgd_graph_gradient(psgd_graph *graph, const void *theta, void *gradient, double *loss);
 psgd_status psgd_graph_hessian(psgd_graph *graph, const void *theta, const void *v, void *gradient, void *hv,
                                double *loss);
+
+/* For methods that look inside a gradient, as KFAC does: called on the way back for every affine map and convolution
+ * whose matrix is a parameter, with count rows of what the matrix was multiplied by (as many numbers as it has columns,
+ * 1 for the bias) and of gradients of what came out (as many as it has rows), those of a sample's own loss. A
+ * convolution has a row for each sample and place; where there are T places, all its numbers are times T^(1/4), so that
+ * mean xx' (x) mean dd' is KFAC's Fisher matrix of a sample here too. Allocates; NULL ends it. */
+typedef void (*psgd_graph_watcher)(void *data, int parameter, int64_t count, const void *inputs, const void *gradients);
+psgd_status psgd_graph_watch(psgd_graph *graph, psgd_graph_watcher watcher, void *data);
 
 /* What a node is: its values (an input's are the caller's to write), its shape. */
 void *psgd_graph_values(psgd_graph *graph, psgd_node node);

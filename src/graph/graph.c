@@ -28,6 +28,7 @@ void psgd_graph_free(psgd_graph *self)
     psgd__free(self->context, self->nodes);
     psgd__free(self->context, self->parameters);
     psgd__free(self->context, self->arena);
+    psgd__free(self->context, self->rows);
     psgd__free(self->context, self);
 }
 

@@ -39,6 +39,9 @@ struct psgd_graph {
     char *arena, *state;
     int64_t arena_bytes, state_numbers;
     uint64_t seed, step;
+    psgd_graph_watcher watcher;
+    void *watcher_data, *rows; /* of inputs, then from row_gradients on those of gradients */
+    int64_t row_gradients;
 };
 
 /* Keeps the first failure for psgd_graph_finish; returns -1. */
@@ -46,6 +49,9 @@ psgd_node psgd__graph_refuse(psgd_graph *graph, psgd_status status);
 
 /* Places every array and points the nodes at them. */
 psgd_status psgd__graph_plan(psgd_graph *graph);
+
+/* Hands the rows of a node, whose gradient is complete, to the watcher. */
+void psgd__graph_show(psgd_graph *graph, const graph_node *node);
 
 /* "[3, 4]" into a buffer. Returns it. */
 const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160]);

@@ -31,6 +31,7 @@
     X(dropout)                                                                                                         \
     X(response_norm)                                                                                                   \
     X(batch_norm)                                                                                                      \
+    X(gain)                                                                                                            \
     X(reshape)                                                                                                         \
     X(permute)                                                                                                         \
     X(concat)                                                                                                          \

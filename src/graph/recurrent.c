@@ -9,12 +9,13 @@
 enum { STRETCH = 64, ROW_BLOCK = 12 };
 
 /* From about 100 x 100 on the products of a time step are faster with BLAS, on rows shared among threads, than with the
- * small kernels on samples shared among them. */
+ * small kernels on samples shared among them. A matrix too wide for their lists goes to BLAS whatever its size. */
 enum { LARGE = 10000 };
 
 static bool is_large(const psgd_op_call *call)
 {
-    return call->input[1].size >= LARGE;
+    const psgd_operand *W = &call->input[1];
+    return W->size >= LARGE || W->shape[0] > RECURRENT_WIDEST || W->shape[1] > RECURRENT_WIDEST;
 }
 
 psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
@@ -26,9 +27,6 @@ psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
     if (W->modes != 2 || hidden < 1 || W->shape[0] % rows_each || W->shape[1] != x->shape[1] + hidden + 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%lld features need a matrix [%s, %lld + hidden + 1]",
                           (long long)x->shape[1], rows_each == 4 ? "4 hidden" : "hidden", (long long)x->shape[1]);
-    }
-    if (W->shape[0] > RECURRENT_WIDEST || W->shape[1] > RECURRENT_WIDEST) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "the matrix has more than %d rows or columns", RECURRENT_WIDEST);
     }
     tensor_like(&call->output, x);
     call->output.shape[1] = hidden;
@@ -54,7 +52,7 @@ void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
     self->large = is_large(call);
     self->count = self->large || self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
     int64_t most = self->rows > self->pitch ? self->rows : self->pitch;
-    for (int64_t i = 0; i < most; i++) {
+    for (int64_t i = 0; !self->large && i < most; i++) {
         self->plain[i] = i;
         self->pitches[i] = i * self->n;
         self->columns[i] = i * self->pitch;

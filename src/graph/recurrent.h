@@ -14,7 +14,7 @@
 #define recurrent_mix_transpose PSGD_TYPED(psgd__recurrent_mix_transpose)
 #define recurrent_weights       PSGD_TYPED(psgd__recurrent_weights)
 
-enum { RECURRENT_WIDEST = 4096 }; /* rows of W, and in + hidden */
+enum { RECURRENT_WIDEST = 4096 }; /* rows and columns of W in the small kernels */
 
 typedef struct recurrent {
     int64_t times, in, hidden, rows, n, pitch; /* rows of W, its pitch */

@@ -75,6 +75,7 @@ static void backward(psgd_graph *self, const slabs *to)
     for (int i = self->loss; i >= 0; i--) {
         graph_node *node = &self->nodes[i];
         if (!node->op || !node->used || !node->call.output.live) continue;
+        if (self->watcher) psgd__graph_show(self, node);
         node->op->backward(&node->call);
         if (to->hv) node->op->tangent_backward(&node->call);
     }

@@ -125,6 +125,13 @@ static int closure_product(void *data, const void *const *theta, const void *con
     return 0;
 }
 
+/* What kfac makes its factors of. One that is not finite is not taken; the step that has it is skipped anyhow. */
+void psgd__train_observe(void *data, int parameter, int64_t count, const void *inputs, const void *gradients)
+{
+    trainer *self = data;
+    (void)psgd_optimizer_observe(self->optimizer, parameter, count, inputs, gradients);
+}
+
 static psgd_status take_step(trainer *self, double *loss)
 {
     PSGD_TRY(load_batch(self));

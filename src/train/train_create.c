@@ -194,6 +194,9 @@ static psgd_status prepare(trainer *self, int count, const train_setting *list)
     PSGD_TRY(set_schedule(self));
     if (!self->optimizer) PSGD_TRY(make_optimizer(self));
     PSGD_TRY(make_room(self));
+    if (!strcmp(self->optimizer->kind->name, "kfac")) {
+        PSGD_TRY(psgd_graph_watch(self->full.graph, psgd__train_observe, self));
+    }
     self->by_closure = self->optimizer->kind->searches || self->settings.hv == HV_DIFFERENCE;
     return psgd__model_start(self->context, self->kind, self->full.graph, self->dtype, (uint64_t)self->settings.seed,
                              self->theta);

@@ -47,6 +47,9 @@ struct trainer {
 /* Loads samples index[0 .. n-1] into a graph. */
 psgd_status psgd__train_load(trainer *self, source *from, const train_graph *to, const int64_t *index);
 
+/* A watcher of the graph for kfac. */
+void psgd__train_observe(void *data, int parameter, int64_t count, const void *inputs, const void *gradients);
+
 /* The checkpoint: settings, step, parameters and all of the optimizer's state. */
 psgd_status psgd__checkpoint_write(const trainer *self, double seconds);
 psgd_status psgd__checkpoint_settings(const psgd_context *context, const char *folder, char **text);

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes graph.txt beside it: loss, gradient and Hv of five networks by PyTorch's double backward in float64.
+"""Makes graph.txt beside it: loss, gradient and Hv of nine networks by PyTorch's double backward in float64.
 
 Run with Debian's python3-torch: tests/golden/make_graph.py > tests/golden/graph.txt. Inputs, parameters and v are
 sines of their index, so that tests/test_graph_golden.c makes them again. For each network: its name, the number of
@@ -78,12 +78,57 @@ def mixed(W):
     return (y ** 2).sum() / 8 + 0.05 * (W[0] ** 2).sum()
 
 
+def logistic(W):
+    return F.cross_entropy(affine(wave((6, 5), 1, 0.7, 0.3).T, W[0]), torch.arange(5) % 4)
+
+
+def batch_norm(x, dims, W, epsilon):
+    """Written out: F.batch_norm of PyTorch 1.13 gives a gradient here that differences of its own values contradict."""
+    shape = (1, -1) + (1,) * (x.dim() - 2)
+    mean, variance = x.mean(dims, keepdim=True), x.var(dims, unbiased=False, keepdim=True)
+    return W[:, 0].reshape(shape) * (x - mean) / torch.sqrt(variance + epsilon) + W[:, 1].reshape(shape)
+
+
+def normalised(W):
+    """Batch normalisation with gain and shift, for each channel and then for each feature."""
+    x = convolve(pictures(2, 6, 5, 7), W[0], 3)
+    x = F.relu(batch_norm(x, (0, 2, 3), W[1], 0.01))
+    x = batch_norm(affine(x, W[2]), 0, W[3], 0.1)
+    return F.cross_entropy(x, torch.arange(7) % 5)
+
+
+def tied(W):
+    """An embedding, an LSTM that starts from zero, a decoder with the matrix of the embedding; the mean over tokens."""
+    tokens = torch.arange(20).reshape(5, 4) * 7 % 11
+    h, c, loss = torch.zeros(4, 3), torch.zeros(4, 3), 0
+    for t in range(5):
+        x = F.embedding(tokens[t], W[0][:, :-1])
+        i, f, g, o = (torch.cat([x, h], 1) @ W[1][:, :-1].T + W[1][:, -1]).chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        h = torch.sigmoid(o) * torch.tanh(c)
+        loss = loss + F.cross_entropy(affine(h, W[0]), (tokens[t] * 3 + 1) % 11) / 5
+    return loss
+
+
+def shapes(W):
+    """Reshape, permute, concat, slice, multiply and add around two affine maps."""
+    x = wave((6, 5), 1, 0.7, 0.3).T
+    a, b = torch.tanh(affine(x, W[0])), affine(x, W[1])
+    a, b = a.T.reshape(2, 3, 5), b.T.reshape(3, 2, 5).permute(1, 0, 2)
+    c = torch.cat([a * b, b], 1)[:, 1:5]
+    return 0.5 * (torch.sigmoid(c + c * c) ** 2).sum()
+
+
 NETWORKS = (
     (lenet5, ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))),
     (mlp, ((7, 7), (4, 8))),
     (lstm, ((20, 8), (1, 6))),
     (rnn, ((5, 8), (1, 6))),
     (mixed, ((3, 19), (3, 37))),
+    (logistic, ((4, 7),)),
+    (normalised, ((3, 19), (3, 2), (5, 37), (5, 2))),
+    (tied, ((11, 4), (12, 7))),
+    (shapes, ((6, 7), (6, 7))),
 )
 
 for network, shapes in NETWORKS:
