@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """psgd train, resume and eval as a user runs them: the same bits after kill -9, sentences for bad input."""
-import json
 import gzip
+import json
 import os
+import pty
+import resource
 import signal
 import struct
 import subprocess
@@ -17,8 +19,11 @@ PSGD = str(BUILD / "psgd")
 ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
 
 
-def psgd(*words, fails=None):
-    done = subprocess.run([PSGD, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+def psgd(*words, fails=None, file_bytes=None):
+    """What the command says; with file_bytes no file may grow beyond that, as on a disk that is full."""
+    limit = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))) if file_bytes else None
+    done = subprocess.run([PSGD, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300,
+                          preexec_fn=limit)
     if fails is None:
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -109,6 +114,47 @@ class Train(unittest.TestCase):
         self.assertIn("another", psgd("resume", run, "--hidden", 13, fails=1))
         psgd("resume", run, "--steps", 6)
 
+    def test_a_full_disk_is_told_and_loses_nothing(self):
+        whole, run = self.at / "whole", self.at / "run"
+        words = ["train", "mlp", "--data", "xor:8", "--samples", 60, "--batch", 20, "--group", "kron(tri,tri)",
+                 "--checkpoint-every", 7]
+        psgd(*words, "--out", whole, "--steps", 12)
+        psgd(*words, "--out", run, "--steps", 5)
+        kept = (run / "checkpoint.psgd").read_bytes()
+        # No room for the checkpoint, then not even for a record.
+        self.assertIn("checkpoint.psgd: ", psgd("resume", run, "--steps", 12, fails=1, file_bytes=len(kept) // 2))
+        self.assertIn("metrics.jsonl", psgd("resume", run, "--steps", 12, "--log-every", 1, fails=1, file_bytes=100))
+        self.assertEqual((run / "checkpoint.psgd").read_bytes(), kept)
+        self.assertEqual(sorted(f.name for f in run.iterdir()),
+                         ["checkpoint.psgd", "metrics.jsonl", "weights.safetensors"])
+        # The folder can be used again once there is room, and nothing shows.
+        psgd("resume", run, "--steps", 12)
+        self.assertEqual((whole / "weights.safetensors").read_bytes(), (run / "weights.safetensors").read_bytes())
+        self.assertIn("cannot write", psgd(*words, "--out", self.at / "new", fails=1, file_bytes=1000))
+        self.assertEqual([f.name for f in (self.at / "new").iterdir()], ["metrics.jsonl"])
+
+    def test_kfac_goes_on_as_if_never_stopped(self):
+        words = ["train", "lenet5", "--data", "digits", "--samples", 60, "--batch", 20, "--optimizer", "kfac",
+                 "--damping", 0.01]
+        psgd(*words, "--steps", 6, "--out", self.at / "whole")
+        psgd(*words, "--steps", 4, "--out", self.at / "cut")
+        psgd("resume", self.at / "cut", "--steps", 6)
+        self.assertEqual((self.at / "whole" / "weights.safetensors").read_bytes(),
+                         (self.at / "cut" / "weights.safetensors").read_bytes())
+
+    def test_progress_on_a_terminal_is_a_bar(self):
+        ours, theirs = pty.openpty()
+        words = [PSGD, *map(str, self.small(self.at / "run", "--epochs", 100000))]
+        training = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs, env=ENVIRONMENT)
+        os.close(theirs)
+        said, deadline = b"", time.time() + 60
+        while b" s left" not in said and time.time() < deadline:
+            said += os.read(ours, 1000)
+        training.send_signal(signal.SIGINT)
+        self.assertEqual(training.wait(60), 1)
+        os.close(ours)
+        self.assertRegex(said.decode(), r"\rstep \d+ of \d+ \[#*\.*\] loss [\d.]+, [\d.]+/s, \d+ s left")
+
     def test_interrupt_saves_and_says_how_to_go_on(self):
         run = self.at / "run"
         words = [PSGD, *map(str, self.small(run, "--epochs", 100000))]
@@ -183,6 +229,9 @@ class Train(unittest.TestCase):
         words = ["train", "logistic", "--data", f"idx:{self.at}", "--batch", 10, "--epochs", 1]
         self.assertIn("samples of [1, 4, 5]", psgd(*words, "--dry-run"))
         psgd(*words)
+        self.idx("t10k-labels-idx1-ubyte", [20], bytes(i % 5 for i in range(20)), True)
+        self.assertIn("the test samples have 5 classes", psgd(*words, fails=1))
+        self.idx("t10k-labels-idx1-ubyte", [20], bytes(i % 3 for i in range(20)), True)
         images = self.at / "train-images-idx3-ubyte"
         good = images.read_bytes()
         for content, sentence in ((good[:-1], "truncated or damaged"), (good[:6], "not an IDX file"),
@@ -205,6 +254,8 @@ class Train(unittest.TestCase):
         table.write_text("a,b,label\n" + "".join(f"{i},{-i}.5,{i % 2}\n" for i in range(40)))
         self.assertIn("2 classes, samples of [2]", psgd(*words, "--dry-run"))
         psgd(*words)
+        table.write_text("".join(f"{i / 40},{i % 3},{i / 10}\n" for i in range(40)))  # y is a number
+        self.assertNotIn("error", psgd(*words, "--optimizer", "sgd", "--lr", 0.01))
         for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 numbers; 3 were expected"),
                                   ("1,2,0\n1,x,0\n", "line 2 has something that is not a finite number"),
                                   ("", "no line of numbers"), ("1,2,0\n1,nan,0\n", "line 2")):

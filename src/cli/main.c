@@ -3,6 +3,7 @@
 #include "cli/man.h"
 #include "cli/verbs.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static void print_usage(void)
 
 int main(int argc, char **argv)
 {
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
     if (argc < 2) {
         print_usage();
         return EXIT_WRONG_USE;

@@ -1,4 +1,5 @@
-/* A multilayer perceptron on all numbers of a sample, and logistic regression, which is one without hidden layers. */
+/* A multilayer perceptron on all numbers of a sample, and logistic regression, which is one without hidden layers.
+ * Where y is a number and no class the loss is squared, so that the latter is linear regression. */
 #include "model/layers.h"
 
 #include <stdio.h>
@@ -25,7 +26,9 @@ static model_nodes build_layers(psgd_graph *g, const model_shape *shape, const m
     }
     snprintf(name, sizeof name, "W%d", (int)layers + 1);
     m.output = psgd_graph_affine(g, a, psgd_graph_parameter(g, name, shape->classes, in + 1));
-    m.loss = psgd_graph_softmax(g, m.output, m.y);
+    bool number = shape->classes == 1; /* y is no class */
+    m.loss = number ? psgd_graph_squared(g, m.output, psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n}))
+                    : psgd_graph_softmax(g, m.output, m.y);
     return m;
 }
 
