@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""Gradient and gradient + Hv beside PyTorch (Debian's python3-torch) in one run: LeNet5 on batch 64, an LSTM of 30 units
-over 50 times on batch 128, both in float32.
+"""Gradient, gradient + Hv and a whole Newton step beside PyTorch (Debian's python3-torch) in one run: LeNet5 on batch 64,
+an LSTM of 30 units over 50 times on batch 128, both in float32. The step, kron(tri,tri) on LeNet5, is that of the PSGD
+author's own code, which is not part of this repository:
 
-    cmake --build build --target bench_graph && bench/graph.py build [rounds]
+    git clone https://github.com/lixilinx/psgd_torch PEER
+    cmake --build build --target bench_graph && bench/graph.py build PEER [rounds]
 
 Each side runs in turn, several times; the table has the smallest time of each, which other work on the machine disturbs
-least. PyTorch runs as installed and tuned (memory from huge pages that is not given back), and the better of the two is the other side.
+least. PyTorch runs as installed and tuned (memory from huge pages that is not given back; libblas.so.3 should be an
+OpenMP build of OpenBLAS for both), and the better of the two is the other side. The author's code needs opt_einsum.
 """
 import os
 import subprocess
@@ -13,11 +16,15 @@ import sys
 import time
 
 TUNED = "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=8589934592:glibc.malloc.trim_threshold=17179869184"
+WHAT = ("gradient", "gradient + Hv", "Newton step")
 
 
-def peer(rounds):
+def peer(folder, rounds):
     import torch
     import torch.nn.functional as F
+
+    sys.path.insert(0, folder)
+    import preconditioned_stochastic_gradient_descent as author
 
     def lenet5(W, x, y):
         def matrix(i, x):
@@ -34,23 +41,41 @@ def peer(rounds):
         h, _ = cell(x)
         return F.binary_cross_entropy_with_logits(h[-1] @ W[-1][:, :-1].T + W[-1][:, -1], y)
 
+    def gradient(network, W, x, y):
+        torch.autograd.grad(network(W, x, y), W)
+
+    def hessian(network, W, x, y):
+        v = [torch.randn_like(w) for w in W]
+        g = torch.autograd.grad(network(W, x, y), W, create_graph=True)
+        return v, g, torch.autograd.grad(g, W, v)
+
+    def newton(network, W, x, y, Q, most):
+        v, g, h = hessian(network, W, x, y)
+        with torch.no_grad():
+            Q[:] = [author.update_precond_kron(*q, a, b) for q, a, b in zip(Q, v, h)]
+            d = [author.precond_grad_kron(*q, a) for q, a in zip(Q, g)]
+            norm = torch.sqrt(sum(torch.sum(a * a) for a in d))
+            for w, a in zip(W, d):
+                w.subtract_(0.001 * min(most / norm, 1.0) * a)
+
     shapes = ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))
     pictures = [(0.1 * torch.randn(s)).requires_grad_() for s in shapes]
     sequence = list(cell.parameters()) + [(0.1 * torch.randn(1, 31)).requires_grad_()]
-    cases = (("lenet5", lenet5, pictures, torch.rand(64, 1, 28, 28), torch.randint(10, (64,))),
-             ("lstm", lstm, sequence, torch.rand(50, 128, 2), torch.randint(2, (128, 1)).float()))
-    for name, network, W, x, y in cases:
-        v = [torch.randn_like(w) for w in W]
-        times = [[], []]
+    Q = [[torch.eye(s[0]), torch.eye(s[1])] for s in shapes]
+    most = 0.1 * sum(w.numel() for w in pictures) ** 0.5
+    of_pictures = (lenet5, pictures, torch.rand(64, 1, 28, 28), torch.randint(10, (64,)))
+    of_sequences = (lstm, sequence, torch.rand(50, 128, 2), torch.randint(2, (128, 1)).float())
+    cases = (("lenet5", (lambda: gradient(*of_pictures), lambda: hessian(*of_pictures),
+                         lambda: newton(*of_pictures, Q, most))),
+             ("lstm", (lambda: gradient(*of_sequences), lambda: hessian(*of_sequences))))
+    for name, actions in cases:
+        times = [[] for _ in actions]
         for r in range(-5, rounds):
-            start = time.perf_counter()
-            torch.autograd.grad(network(W, x, y), W)
-            middle = time.perf_counter()
-            g = torch.autograd.grad(network(W, x, y), W, create_graph=True)
-            torch.autograd.grad(g, W, v)
-            if r >= 0:
-                times[0].append(middle - start)
-                times[1].append(time.perf_counter() - middle)
+            for action, to in zip(actions, times):
+                start = time.perf_counter()
+                action()
+                if r >= 0:
+                    to.append(time.perf_counter() - start)
         print(name, *(f"{1e3 * min(t):.4f}" for t in times), flush=True)
 
 
@@ -60,26 +85,24 @@ def run(words, **environment):
 
 
 def best(results, name):
-    return tuple(min(r[name][k] for r in results) for k in range(2))
+    return tuple(map(min, zip(*(r[name] for r in results))))
 
 
 def main():
-    build, rounds = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "50"
+    build, folder, rounds = sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "50"
     ours, plain, tuned = [], [], []
     for _ in range(3):
         ours.append(run([os.path.join(build, "bench_graph"), rounds]))
-        plain.append(run([sys.executable, __file__, "--peer", rounds]))
-        tuned.append(run([sys.executable, __file__, "--peer", rounds], GLIBC_TUNABLES=TUNED))
+        plain.append(run([sys.executable, __file__, "--peer", folder, rounds]))
+        tuned.append(run([sys.executable, __file__, "--peer", folder, rounds], GLIBC_TUNABLES=TUNED))
     print("| network | what | PyTorch, ms | tuned, ms | psgd, ms | ratio |\n|---|---|---|---|---|---|")
     for name in ("lenet5", "lstm"):
-        a, b, own = best(plain, name), best(tuned, name), best(ours, name)
-        for k, what in enumerate(("gradient", "gradient + Hv")):
-            ratio = min(a[k], b[k]) / own[k]
-            print(f"| {name} | {what} | {a[k]:.2f} | {b[k]:.2f} | {own[k]:.2f} | {ratio:.1f} |")
-        print(f"| {name} | Hv over gradient | | | {own[1] / own[0]:.2f} | |")
+        for what, a, b, own in zip(WHAT, best(plain, name), best(tuned, name), best(ours, name)):
+            print(f"| {name} | {what} | {a:.2f} | {b:.2f} | {own:.2f} | {min(a, b) / own:.1f} |")
+        print(f"| {name} | Hv over gradient | | | {best(ours, name)[1] / best(ours, name)[0]:.2f} | |")
 
 
 if sys.argv[1] == "--peer":
-    peer(int(sys.argv[2]))
+    peer(sys.argv[2], int(sys.argv[3]))
 else:
     main()
