@@ -118,44 +118,61 @@ static int run(const cli_args *args)
 {
     const char *name = args->positional_count == 1 ? args->positional[0] : "";
     if (!strcmp(name, "wikitext2")) return cli_paper_wikitext2(args);
+    if (!strcmp(name, "imagenet")) return cli_paper_imagenet(args);
     if (strcmp(name, "rosenbrock") != 0) {
-        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock or wikitext2");
+        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock, wikitext2 or imagenet");
     }
     const char *out = cli_value(args, "out");
     return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
 }
 
 static const cli_flag flags[] = {
-    {"out", "DIR", "where the files go [. or, for wikitext2, a folder of that name]"},
+    {"out", "DIR", "where the files go [. or, for wikitext2 and imagenet, a folder of that name]"},
     {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
-    {"data", "DIR", "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]"},
-    {"methods", "A,B,...", "wikitext2: [sgd,fisher-scan,newton-scan-10,newton-scaw-10]"},
-    {"epochs", "N", "wikitext2: passes over the text [1; synthetic: 2]"},
-    {"steps", "N", "wikitext2: stop after so many steps; 0: at the end of the epochs [0]"},
-    {"dropout", "P", "wikitext2: [0.2; synthetic: 0]"},
+    {"data", "DIR",
+     "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]; imagenet: train/CLASS/*.JPEG and "
+     "val/"},
+    {"methods", "A,B,...", "[wikitext2: sgd,fisher-scan,newton-scan-10,newton-scaw-10; imagenet: see below]"},
+    {"epochs", "N", "passes over the data [wikitext2: 1; synthetic: 2; imagenet: 40]"},
+    {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
+    {"dropout", "P", "[wikitext2: 0.2; synthetic: 0; imagenet: 0.5]"},
     {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
-    {"batch", "N", "wikitext2: texts side by side [20]"},
+    {"batch", "N", "wikitext2: texts side by side [20]; imagenet: pictures of a step [128]"},
     {"back", "N", "wikitext2: steps back in time [35]"},
     {"untied", NULL, "wikitext2: embedding and decoder have a matrix each"},
-    {"init", "scale|first", "wikitext2: Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
-    {"init-scale", "X", "wikitext2: [1]"},
-    {"update-every", "N", "wikitext2: fit the preconditioners every so many steps [by method]"},
-    {"seed", "N", "wikitext2: [1]"},
-    {"log-every", "N", "wikitext2: steps between entries of the log [20]"},
-    {"checkpoint-every", "N", "wikitext2: steps between checkpoints [500]"},
+    {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
+    {"init-scale", "X", "[wikitext2: 1; imagenet: 0.1]"},
+    {"update-every", "N", "fit the preconditioners every so many steps [by method]"},
+    {"seed", "N", "[1]"},
+    {"log-every", "N", "steps between entries of the log [20]"},
+    {"checkpoint-every", "N", "steps between checkpoints [wikitext2: 500; imagenet: 1000]"},
+    {"size", "full|small", "imagenet: small is the same net scaled down for 32 x 32 pictures [full]"},
+    {"random-crop", NULL, "imagenet: another crop of a picture in every epoch"},
+    {"mirror", NULL, "imagenet: half of the pictures mirrored, others in every epoch"},
+    {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded pictures, made where they are missing"},
+    {"truth", "FILE", "imagenet: classes of the pictures of a flat val/ [val.txt]"},
+    {"decode-threads", "N", "imagenet: threads that decode pictures while others train [half of the cores]"},
     {0},
 };
 
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage = "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ...",
+    .usage =
+        "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ... | psgd "
+        "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
     .summary = "Do an experiment of the paper again",
     .flags = flags,
-    .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
-            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
-            "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
-            "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
-            "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
-            "fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every 10th step).\n",
+    .more =
+        "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
+        "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
+        "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
+        "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
+        "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
+        "fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every 10th step).\n\n"
+        "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
+        "flat val/ with a file that says which class each picture has. 40 epochs, step size mu for the first half\n"
+        "and mu/10 for the second; top-1 and top-5 with one crop. Runs go on where they were stopped; a report\n"
+        "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
+        "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
     .run = run,
 };

@@ -5,5 +5,6 @@
 #include "cli/cli.h"
 
 int cli_paper_wikitext2(const cli_args *args);
+int cli_paper_imagenet(const cli_args *args);
 
 #endif

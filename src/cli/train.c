@@ -36,6 +36,15 @@ static void show_epoch(void *data, int64_t epoch, double train_loss, double test
     fflush(stdout);
 }
 
+/* Pictures that could not be read, where there are any. */
+static void report_reading(const trainer *self)
+{
+    train_reading reading = psgd__trainer_reading(self);
+    if (reading.passed_over == 0) return;
+    printf("%lld pictures could not be read and were passed over; the first: %s\n", (long long)reading.passed_over,
+           reading.first_bad);
+}
+
 /* Flags other than the verb's switches are settings of the run. */
 static int collect(const cli_args *args, train_setting settings[TRAIN_MAX_SETTINGS])
 {
@@ -62,6 +71,7 @@ static int run_trainer(trainer *self)
     psgd_status status = psgd__trainer_run(self, &watch, &stopped);
     psgd__progress_end(&bar);
     if (status != PSGD_OK) return cli_status(status);
+    report_reading(self);
     const char *folder = psgd__trainer_folder(self);
     if (!stopped) return EXIT_SUCCESS;
     printf("stopped after step %lld", (long long)psgd__trainer_step(self));
@@ -122,11 +132,13 @@ static int evaluate(const cli_args *args)
     } else {
         status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
     }
-    double loss, error;
-    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &loss, &error);
+    train_score score;
+    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &score);
     if (status == PSGD_OK) {
-        printf("test loss %.6f\n", loss);
-        if (isfinite(error)) printf("test error %.2f %%\n", 100 * error);
+        printf("test loss %.6f\n", score.loss);
+        if (isfinite(score.error)) printf("test error %.2f %%\n", 100 * score.error);
+        if (isfinite(score.top5_error)) printf("test top-5 error %.2f %%\n", 100 * score.top5_error);
+        report_reading(self);
     }
     psgd__trainer_free(self);
     return cli_status(status);
@@ -155,7 +167,7 @@ const cli_verb verb_train = {
     .flags = train_flags,
     TRAIN_TABLES,
     .more =
-        "Models: logistic, mlp, lenet5 (pictures), rnn, lstm (sequences).\n"
+        "Models: logistic, mlp, lenet5, alexnet (pictures), rnn, lstm (sequences).\n"
         "Sources:\n"
         "  digits             28 x 28 digits that we draw\n"
         "  xor:LENGTH         delayed XOR;  adding:LENGTH  the adding problem\n"

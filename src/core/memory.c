@@ -5,11 +5,14 @@
 #include "core/memory.h"
 #include "core/context.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <sys/resource.h>
 #endif
 
 enum { ALIGNMENT = 64, HUGE_PAGE = 1 << 21 };
@@ -76,4 +79,47 @@ char *psgd__strdup(const psgd_context *context, const char *text)
     char *copy = psgd__alloc(context, (int64_t)bytes, 1);
     if (copy) memcpy(copy, text, bytes);
     return copy;
+}
+
+#if defined(__linux__)
+/* The number after a word at the beginning of a line of a file, or INFINITY. */
+static double number_in(const char *path, const char *word)
+{
+    char line[256];
+    double number = INFINITY;
+    FILE *file = fopen(path, "r");
+    while (file && isinf(number) && fgets(line, sizeof line, file)) {
+        if (strncmp(line, word, strlen(word)) != 0) continue;
+        char *end, *from = line + strlen(word);
+        double here = strtod(from, &end);
+        if (end > from) number = here;
+    }
+    if (file) fclose(file);
+    return number;
+}
+
+static double free_bytes(void)
+{
+    double most = 1024 * number_in("/proc/meminfo", "MemAvailable:");
+    double limit = number_in("/sys/fs/cgroup/memory.max", "") - number_in("/sys/fs/cgroup/memory.current", "");
+    if (limit < most) most = limit;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur < most) {
+        most = (double)space.rlim_cur;
+    }
+    return most;
+}
+#else
+static double free_bytes(void)
+{
+    return INFINITY;
+}
+#endif
+
+psgd_status psgd__memory_check(double need, const char *what, const char *advice)
+{
+    double most = free_bytes();
+    if (!(need > most)) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_NO_MEMORY, "%s needs about %.2f GB of memory and %.2f GB are free; %s", what, need / 1e9,
+                      most / 1e9, advice);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/status.h"
 #include <psgd/context.h>
 
 /* NULL on failure, also where count * size overflows. Zeroed, aligned to 64 bytes for vector kernels. */
@@ -13,6 +14,10 @@ void *psgd__alloc(const psgd_context *context, int64_t count, size_t size);
 void psgd__free(const psgd_context *context, void *memory);
 
 char *psgd__strdup(const psgd_context *context, const char *text);
+
+/* PSGD_OK where the machine can still give so many bytes, by its own word and within the limits of this process; else
+ * a sentence with both numbers, ending in the advice. */
+psgd_status psgd__memory_check(double need, const char *what, const char *advice);
 
 /* a * b and a + b for sizes (both >= 0): false where the result does not fit int64_t. */
 bool psgd__mul_fits(int64_t a, int64_t b, int64_t *product);

@@ -1,264 +1,401 @@
 /* A folder of class folders of JPEGs, as ImageNet has them: images:DIR with DIR/train/<class>/.. and DIR/test/ or
- * DIR/val/, or DIR/<class>/.. with a share held out. Classes are numbered in the order of their names.
+ * DIR/val/, or DIR/<class>/.. with a share held out. Classes are numbered in the order of their names. DIR/val may also
+ * be flat, with the classes of its pictures in a file of their own.
  *
- * Pictures are decoded when they are asked for, on all threads, at the smallest scale of libturbojpeg that is large
- * enough; the short side is resized and the centre cropped to height x width. Pixels go from 0 to 1, [3, h, w]. */
-#include "data/gzip.h"
+ * Pictures are decoded by threads of their own, those that were announced before they are read. The short side is
+ * resized and the crop taken at the centre, or anywhere; pixels go from 0 to 1, [3, h, w], or from 0 to 255 minus the
+ * mean picture. A picture that cannot be read is passed over: the next one in the order of the files takes its place,
+ * so that a batch is a function of the files and the numbers asked for, whatever the threads. */
+#include "core/rng.h"
+#include "data/image_cache.h"
+#include "data/image_files.h"
+#include "data/image_queue.h"
+#include "data/picture.h"
 #include "data/source.h"
 #include "la/parallel.h"
 
-#include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <turbojpeg.h>
+#include <time.h>
+#include <unistd.h>
 
-typedef struct image_file {
-    char *path;
-    int label;
-} image_file;
+enum { MEAN_OF = 10000, CACHE_AT_ONCE = 64, TRIES = 1000, BLOCK = 64 };
 
 typedef struct image_source {
     source base;
-    image_file *files;
-    int64_t file_count, file_room;
+    image_files files;
     int64_t *kept;
+    int64_t height, width; /* of a picture before the crop */
+    bool random_crop, mirror, train;
+    float *mean; /* [height, width, 3], or NULL */
+    bool *bad;   /* [files.count] */
+    bool whole;  /* the queue makes pictures before the crop: for the mean and the cache */
+    image_cache *cache;
+    image_queue *queue;
+    pthread_mutex_t lock; /* of bad and what the base says about it */
 } image_source;
 
-static void images_close(source *base)
+typedef struct image_decoder {
+    const image_source *self;
+    picture_decoder *jpeg;
+    unsigned char *rgb; /* [height, width, 3] */
+} image_decoder;
+
+static void decoder_close(void *data)
 {
-    image_source *self = (image_source *)base;
-    for (int64_t i = 0; i < self->file_count; i++) psgd__free(base->context, self->files[i].path);
-    psgd__free(base->context, self->files);
-    psgd__free(base->context, self->kept);
-    psgd__free(base->context, self);
+    image_decoder *decoder = data;
+    psgd__picture_close(decoder->jpeg);
+    psgd__free(decoder->self->base.context, decoder->rgb);
+    psgd__free(decoder->self->base.context, decoder);
 }
 
-/* Pixel (row, column) of the crop from a decoded picture, by bilinear interpolation. */
-typedef struct picture {
-    const unsigned char *rgb;
-    int width, height;
-    double scale, top, left; /* place in the picture = start + scale * (place in the crop) */
-} picture;
-
-static void sample_pixel(const picture *p, int64_t row, int64_t column, float rgb[3])
+static psgd_status decoder_open(void *data, void **opened)
 {
-    double y = p->top + p->scale * ((double)row + 0.5) - 0.5, x = p->left + p->scale * ((double)column + 0.5) - 0.5;
-    y = y < 0 ? 0 : y > p->height - 1 ? p->height - 1 : y;
-    x = x < 0 ? 0 : x > p->width - 1 ? p->width - 1 : x;
-    int y0 = (int)y, x0 = (int)x, y1 = y0 + 1 < p->height ? y0 + 1 : y0, x1 = x0 + 1 < p->width ? x0 + 1 : x0;
-    double fy = y - y0, fx = x - x0;
-    for (int c = 0; c < 3; c++) {
-        double above = (1 - fx) * p->rgb[3 * (y0 * p->width + x0) + c] + fx * p->rgb[3 * (y0 * p->width + x1) + c];
-        double below = (1 - fx) * p->rgb[3 * (y1 * p->width + x0) + c] + fx * p->rgb[3 * (y1 * p->width + x1) + c];
-        rgb[c] = (float)(((1 - fy) * above + fy * below) / 255);
+    const image_source *self = data;
+    image_decoder *decoder = psgd__alloc(self->base.context, 1, sizeof *decoder);
+    if (!decoder) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+    decoder->self = self;
+    decoder->rgb = psgd__alloc(self->base.context, 3 * self->height * self->width, 1);
+    psgd_status status = decoder->rgb ? psgd__picture_open(self->base.context, &decoder->jpeg)
+                                      : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+    if (status != PSGD_OK) {
+        decoder_close(decoder);
+        return status;
     }
+    *opened = decoder;
+    return PSGD_OK;
 }
 
-/* The smallest scaled size that still covers the crop. */
-static void choose_scale(int64_t height, int64_t width, int *w, int *h)
+static void mark_bad(image_source *self, int64_t file)
 {
-    int count, full_w = *w, full_h = *h;
-    const tjscalingfactor *factors = tjGetScalingFactors(&count);
-    for (int i = 0; factors && i < count; i++) {
-        int sw = TJSCALED(full_w, factors[i]), sh = TJSCALED(full_h, factors[i]);
-        if (factors[i].num > factors[i].denom || sw < width || sh < height || sw >= *w) continue;
-        *w = sw;
-        *h = sh;
+    pthread_mutex_lock(&self->lock);
+    if (!self->bad[file]) {
+        self->bad[file] = true;
+        if (self->base.passed_over++ == 0) {
+            snprintf(self->base.first_bad, sizeof self->base.first_bad, "%.255s", psgd_last_error());
+        }
     }
+    pthread_mutex_unlock(&self->lock);
 }
 
-static psgd_status decode(tjhandle handle, const char *path, const unsigned char *bytes, int64_t count, int64_t height,
-                          int64_t width, unsigned char **rgb, int *w, int *h)
+static psgd_status read_picture(image_source *self, image_decoder *decoder, int64_t file, unsigned char *rgb)
 {
-    int subsampling, colours;
-    if (tjDecompressHeader3(handle, bytes, (unsigned long)count, w, h, &subsampling, &colours)) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s is not a JPEG that can be read: %s", path, tjGetErrorStr2(handle));
+    return self->cache ? psgd__image_cache_read(self->cache, file, rgb)
+                       : psgd__picture_read(decoder->jpeg, self->files.file[file].path, self->height, self->width, rgb);
+}
+
+/* Sample number index, or the first after it that can be read. */
+static psgd_status read_sample(image_source *self, image_decoder *decoder, int64_t index, unsigned char *rgb,
+                               float *label)
+{
+    for (int64_t i = 0; i < TRIES && i < self->base.count; i++) {
+        int64_t file = self->kept[(index + i) % self->base.count];
+        psgd_status status = read_picture(self, decoder, file, rgb);
+        *label = (float)self->files.file[file].label;
+        if (status != PSGD_ERR_IO && status != PSGD_ERR_FORMAT) return status;
+        mark_bad(self, file);
     }
-    if (*w < 1 || *h < 1) return psgd__fail(PSGD_ERR_FORMAT, "%s ends before its picture begins", path);
-    choose_scale(height, width, w, h);
-    *rgb = malloc((size_t)*w * (size_t)*h * 3);
-    if (!*rgb) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the picture %s", path);
-    bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
-    if (cmyk) return psgd__fail(PSGD_ERR_UNSUPPORTED, "%s is a CMYK picture", path);
-    if (tjDecompress2(handle, bytes, (unsigned long)count, *rgb, *w, 0, *h, TJPF_RGB, TJFLAG_ACCURATEDCT) &&
-        tjGetErrorCode(handle) == TJERR_FATAL) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: %s", path, tjGetErrorStr2(handle));
+    return psgd__fail(PSGD_ERR_FORMAT, "too many pictures in a row cannot be read; the first: %s",
+                      self->base.first_bad);
+}
+
+/* The place of a crop of size in a side: 0 .. room, or a shift by an eighth where there is no room. */
+static int64_t draw_place(const rng_stream *stream, uint64_t i, int64_t side, int64_t size)
+{
+    int64_t least = side > size ? 0 : -size / 8, most = side > size ? side - size : size / 8;
+    return least + (int64_t)psgd__rng_below(stream, i, (uint64_t)(most - least + 1));
+}
+
+static image_place place_of(const image_source *self, int64_t index, bool announced, uint64_t seed, uint64_t epoch)
+{
+    int64_t h = self->base.sample[1], w = self->base.sample[2];
+    image_place place = {(self->height - h) / 2, (self->width - w) / 2, false};
+    if (!announced || !self->train) return place;
+    rng_stream stream = psgd__rng_stream(seed, RNG_DATA, (uint64_t)index, epoch);
+    if (self->random_crop) {
+        place.top = draw_place(&stream, 0, self->height, h);
+        place.left = draw_place(&stream, 1, self->width, w);
+    }
+    place.mirrored = self->mirror && psgd__rng_below(&stream, 2, 2);
+    return place;
+}
+
+static int64_t clamped(int64_t i, int64_t size)
+{
+    return i < 0 ? 0 : i >= size ? size - 1 : i;
+}
+
+/* Where pixel (row, column) of the crop is in [height, width]; beyond an edge it is the pixel at the edge. */
+static inline int64_t pixel_at(const image_source *self, const image_place *place, int64_t row, int64_t column)
+{
+    if (place->mirrored) column = self->base.sample[2] - 1 - column;
+    return clamped(place->top + row, self->height) * self->width + clamped(place->left + column, self->width);
+}
+
+static psgd_status make_item(void *data, void *decoder_data, int64_t index, bool announced, uint64_t seed,
+                             uint64_t epoch, unsigned char *pixels, float *label, image_place *place)
+{
+    image_source *self = data;
+    image_decoder *decoder = decoder_data;
+    if (self->whole) {
+        psgd_status status = read_picture(self, decoder, index, pixels);
+        *label = status == PSGD_OK;
+        return status == PSGD_ERR_IO || status == PSGD_ERR_FORMAT ? PSGD_OK : status;
+    }
+    PSGD_TRY(read_sample(self, decoder, index, decoder->rgb, label));
+    *place = place_of(self, index, announced, seed, epoch);
+    int64_t h = self->base.sample[1], w = self->base.sample[2];
+    for (int64_t row = 0; row < h; row++) {
+        for (int64_t column = 0; column < w; column++) {
+            const unsigned char *from = decoder->rgb + 3 * pixel_at(self, place, row, column);
+            for (int c = 0; c < 3; c++) pixels[(c * h + row) * w + column] = from[c];
+        }
     }
     return PSGD_OK;
 }
 
-static psgd_status read_one(const image_source *self, const char *path, int64_t n, int64_t j, float *x)
+static psgd_status start_queue(image_source *self, bool whole, int64_t threads)
 {
-    unsigned char *bytes = NULL, *rgb = NULL;
-    int64_t count, height = self->base.sample[1], width = self->base.sample[2];
-    int w = 0, h = 0;
-    tjhandle handle = tjInitDecompress();
-    psgd_status status = handle ? psgd__file_read(self->base.context, path, &bytes, &count)
-                                : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode %s", path);
-    if (status == PSGD_OK) status = decode(handle, path, bytes, count, height, width, &rgb, &w, &h);
-    if (status == PSGD_OK) {
-        double scale_y = (double)h / (double)height, scale_x = (double)w / (double)width;
-        double scale = scale_y < scale_x ? scale_y : scale_x;
-        picture p = {rgb, w, h, scale, (h - scale * (double)height) / 2, (w - scale * (double)width) / 2};
-        for (int64_t at = 0; at < height * width; at++) {
-            float pixel[3];
-            sample_pixel(&p, at / width, at % width, pixel);
-            for (int c = 0; c < 3; c++) x[(c * height * width + at) * n + j] = pixel[c];
+    image_work work = {.data = self, .open = decoder_open, .close = decoder_close, .make = make_item};
+    self->whole = whole;
+    int64_t bytes = whole ? 3 * self->height * self->width : self->base.features;
+    return psgd__image_queue_create(self->base.context, &work, threads, bytes, &self->queue);
+}
+
+static void end_queue(image_source *self)
+{
+    psgd__image_queue_free(self->queue);
+    self->queue = NULL;
+}
+
+/* From pictures one after the other to x [features, n]. */
+typedef struct turning {
+    const image_source *self;
+    const image_batch *batch;
+    int64_t n;
+    float *x;
+} turning;
+
+static void turn_block(void *data, int64_t block)
+{
+    const turning *t = data;
+    const image_source *self = t->self;
+    int64_t w = self->base.sample[2], area = self->base.sample[1] * w, features = self->base.features, n = t->n;
+    int64_t end = (block + 1) * BLOCK < features ? (block + 1) * BLOCK : features;
+    bool moves = self->train && (self->random_crop || self->mirror);
+    for (int64_t f = block * BLOCK; f < end; f++) {
+        int64_t c = f / area, row = f % area / w, column = f % w;
+        const unsigned char *from = t->batch->pixels + f;
+        float *x = t->x + f * n;
+        if (!self->mean) {
+            for (int64_t j = 0; j < n; j++) x[j] = (float)from[j * features] / 255;
+            continue;
+        }
+        float mean = self->mean[3 * pixel_at(self, &t->batch->place[0], row, column) + c];
+        for (int64_t j = 0; j < n; j++) {
+            if (moves) mean = self->mean[3 * pixel_at(self, &t->batch->place[j], row, column) + c];
+            x[j] = (float)from[j * features] - mean;
         }
     }
-    free(rgb);
-    psgd__free(self->base.context, bytes);
-    if (handle) tjDestroy(handle);
-    return status;
 }
 
-typedef struct reading {
-    const image_source *self;
-    const int64_t *index;
-    int64_t n;
-    float *x, *y;
-    psgd_status *status;
-    char (*sentence)[256];
-} reading;
-
-enum { MOST_AT_ONCE = 64 };
-
-static void read_task(void *data, int64_t j)
+static double now(void)
 {
-    reading *r = data;
-    const image_file *file = &r->self->files[r->self->kept[r->index[j]]];
-    r->status[j % MOST_AT_ONCE] = read_one(r->self, file->path, r->n, j, r->x);
-    if (r->status[j % MOST_AT_ONCE] != PSGD_OK) {
-        snprintf(r->sentence[j % MOST_AT_ONCE], 256, "%.255s", psgd_last_error());
-    }
-    r->y[j] = (float)file->label;
-}
-
-typedef struct shifted {
-    reading *all;
-    int64_t from;
-} shifted;
-
-static void read_shifted(void *data, int64_t i)
-{
-    const shifted *s = data;
-    read_task(s->all, s->from + i);
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static psgd_status images_read(source *base, int64_t n, const int64_t *index, float *x, float *y)
 {
-    psgd_status status[MOST_AT_ONCE];
-    char sentence[MOST_AT_ONCE][256];
-    reading r = {(const image_source *)base, index, n, x, y, status, sentence};
-    for (int64_t from = 0; from < n; from += MOST_AT_ONCE) {
-        int64_t count = n - from < MOST_AT_ONCE ? n - from : MOST_AT_ONCE;
-        psgd__la_parallel(count, 1e9, read_shifted, &(shifted){&r, from});
-        for (int64_t i = 0; i < count; i++) {
-            int64_t at = (from + i) % MOST_AT_ONCE;
-            if (status[at] != PSGD_OK) return psgd__fail(status[at], "%s", sentence[at]);
+    image_source *self = (image_source *)base;
+    image_batch batch;
+    double began = now();
+    PSGD_TRY(psgd__image_queue_take(self->queue, n, index, &batch));
+    base->waited += now() - began;
+    psgd__la_parallel((base->features + BLOCK - 1) / BLOCK, 1e9, turn_block, &(turning){self, &batch, n, x});
+    memcpy(y, batch.label, (size_t)n * sizeof *y);
+    return PSGD_OK;
+}
+
+static void images_announce(source *base, int64_t n, const int64_t *index, uint64_t seed, uint64_t epoch)
+{
+    psgd__image_queue_announce(((image_source *)base)->queue, n, index, seed, epoch);
+}
+
+static void images_close(source *base)
+{
+    image_source *self = (image_source *)base;
+    end_queue(self);
+    psgd__image_cache_close(self->cache);
+    psgd__image_files_free(&self->files);
+    psgd__free(base->context, self->kept);
+    psgd__free(base->context, self->mean);
+    psgd__free(base->context, self->bad);
+    pthread_mutex_destroy(&self->lock);
+    psgd__free(base->context, self);
+}
+
+/* Numbers from .. from + count - 1 times stride of a list, whole pictures. */
+static psgd_status take_stretch(image_source *self, const int64_t *list, int64_t from, int64_t count, int64_t stride,
+                                image_batch *batch)
+{
+    int64_t index[CACHE_AT_ONCE];
+    for (int64_t i = 0; i < count; i++) index[i] = list ? list[(from + i) * stride] : from + i;
+    return psgd__image_queue_take(self->queue, count, index, batch);
+}
+
+static psgd_status write_cache(image_source *self, const char *path)
+{
+    file_writer file;
+    int64_t bytes = 3 * self->height * self->width;
+    PSGD_TRY(psgd__image_cache_create(self->base.context, path, &self->files, self->height, self->width, &file));
+    psgd_status status = PSGD_OK;
+    for (int64_t at = 0; status == PSGD_OK && at < self->files.count; at += CACHE_AT_ONCE) {
+        int64_t n = self->files.count - at < CACHE_AT_ONCE ? self->files.count - at : CACHE_AT_ONCE;
+        image_batch batch;
+        status = take_stretch(self, NULL, at, n, 1, &batch);
+        for (int64_t i = 0; status == PSGD_OK && i < n; i++) {
+            bool readable = batch.label[i] > 0;
+            status = psgd__image_cache_add(&file, self->height, self->width,
+                                           readable ? batch.pixels + i * bytes : NULL);
+        }
+    }
+    if (status == PSGD_OK) return psgd__file_publish(&file);
+    psgd__file_abandon(&file);
+    return status;
+}
+
+static psgd_status use_cache(image_source *self, const char *path, int64_t threads)
+{
+    if (access(path, F_OK) != 0) {
+        PSGD_TRY(start_queue(self, true, threads));
+        psgd_status status = write_cache(self, path);
+        end_queue(self);
+        PSGD_TRY(status);
+    }
+    return psgd__image_cache_open(self->base.context, path, &self->files, self->height, self->width, &self->cache);
+}
+
+/* Every stride-th sample, at most MEAN_OF. Sums of bytes are exact, so threads do not change the mean. */
+static psgd_status sum_pictures(image_source *self, int64_t *sum, int64_t *seen)
+{
+    int64_t stride = (self->base.count + MEAN_OF - 1) / MEAN_OF, count = (self->base.count + stride - 1) / stride;
+    int64_t size = 3 * self->height * self->width;
+    for (int64_t at = 0; at < count; at += CACHE_AT_ONCE) {
+        int64_t n = count - at < CACHE_AT_ONCE ? count - at : CACHE_AT_ONCE;
+        image_batch batch;
+        PSGD_TRY(take_stretch(self, self->kept, at, n, stride, &batch));
+        for (int64_t i = 0; i < n; i++) {
+            if (!(batch.label[i] > 0)) continue;
+            (*seen)++;
+            for (int64_t k = 0; k < size; k++) sum[k] += batch.pixels[i * size + k];
         }
     }
     return PSGD_OK;
 }
 
-static bool is_folder(const char *path)
+static psgd_status find_mean(image_source *self, int64_t threads)
 {
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    int64_t size = 3 * self->height * self->width, seen = 0;
+    int64_t *sum = psgd__alloc(self->base.context, size, sizeof *sum);
+    if (!sum) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean picture");
+    psgd_status status = start_queue(self, true, threads);
+    if (status == PSGD_OK) status = sum_pictures(self, sum, &seen);
+    end_queue(self);
+    if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the pictures can be read");
+    for (int64_t k = 0; status == PSGD_OK && k < size; k++) self->mean[k] = (float)((double)sum[k] / (double)seen);
+    psgd__free(self->base.context, sum);
+    return status;
 }
 
-static bool is_jpeg(const struct dirent *entry)
+static psgd_status make_mean(image_source *self, const source_settings *settings, int64_t threads)
 {
-    const char *dot = strrchr(entry->d_name, '.');
-    return dot && (!strcasecmp(dot, ".jpg") || !strcasecmp(dot, ".jpeg"));
-}
-
-static int is_plain_jpeg(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && is_jpeg(entry);
-}
-
-static int is_visible(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.';
-}
-
-static psgd_status add_file(image_source *self, const char *path, int label)
-{
-    const psgd_context *context = self->base.context;
-    if (self->file_count == self->file_room) {
-        int64_t room = self->file_room ? 2 * self->file_room : 1024;
-        image_file *grown = psgd__alloc(context, room, sizeof *grown);
-        if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
-        if (self->files) memcpy(grown, self->files, (size_t)self->file_count * sizeof *grown);
-        psgd__free(context, self->files);
-        self->files = grown;
-        self->file_room = room;
-    }
-    char *copy = psgd__strdup(context, path);
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
-    self->files[self->file_count++] = (image_file){copy, label};
+    int64_t size = 3 * self->height * self->width;
+    if (!settings->subtract_mean) return PSGD_OK;
+    self->mean = psgd__alloc(self->base.context, size, sizeof *self->mean);
+    if (!self->mean) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean picture");
+    const image_source *other = (const image_source *)settings->training;
+    if (!other) return find_mean(self, threads);
+    memcpy(self->mean, other->mean, (size_t)size * sizeof *self->mean);
     return PSGD_OK;
 }
 
-static psgd_status add_class(image_source *self, const char *folder, int label)
+static bool exists_in(char path[4096], const char *folder, const char *name)
 {
-    struct dirent **names;
-    char path[4096];
-    int count = scandir(folder, &names, is_plain_jpeg, alphasort);
-    psgd_status status = count > 0 ? PSGD_OK
-                                   : psgd__fail(PSGD_ERR_FORMAT, "the class folder %s has no .jpg or .jpeg", folder);
-    for (int i = 0; i < count; i++) {
-        int used = snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        if (status == PSGD_OK && used < (int)sizeof path) status = add_file(self, path, label);
-        free(names[i]);
-    }
-    if (count >= 0) free(names);
-    return status;
+    return snprintf(path, 4096, "%s/%s", folder, name) < 4096 && access(path, F_OK) == 0;
 }
 
-static psgd_status list_folder(image_source *self, const char *folder)
+/* Flat test pictures: classes are those of the training folder. */
+static psgd_status list_flat(image_source *self, const image_source *training, const char *folder, const char *test,
+                             const char *truth)
 {
-    struct dirent **names;
+    static const char *const usual[] = {"val.txt", "LOC_val_solution.csv", "ILSVRC2012_validation_synset_labels.txt",
+                                        "imagenet_2012_validation_synset_labels.txt"};
     char path[4096];
-    int count = scandir(folder, &names, is_visible, alphasort);
-    if (count < 0) return psgd__fail(PSGD_ERR_IO, "cannot read the folder %s", folder);
-    psgd_status status = PSGD_OK;
-    for (int i = 0; i < count; i++) {
-        int used = snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        bool class = used < (int)sizeof path && is_folder(path);
-        if (status == PSGD_OK && class) status = add_class(self, path, (int)self->base.classes++);
-        free(names[i]);
+    for (size_t i = 0; !truth && i < sizeof usual / sizeof usual[0]; i++) {
+        if (exists_in(path, folder, usual[i]) || exists_in(path, test, usual[i])) truth = path;
     }
-    free(names);
-    if (status == PSGD_OK && self->base.classes == 0) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "there are no class folders in %s", folder);
+    if (!truth) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "the pictures of %s are not in class folders, and there is no val.txt with their classes in "
+                          "%s; --truth FILE names one",
+                          test, folder);
     }
-    return status;
+    PSGD_TRY(psgd__image_files_share_classes(&self->files, &training->files));
+    return psgd__image_files_read_flat(&self->files, test, truth);
 }
 
 /* folder/train or folder/test or folder/val where there are such, else folder itself, of which a share is held out. */
 static psgd_status fill(image_source *self, const char *folder, source_split split, const source_settings *settings)
 {
-    char path[4096], other[4096];
-    snprintf(path, sizeof path, "%s/train", folder);
-    bool split_by_folder = is_folder(path);
-    if (split_by_folder && split == SPLIT_TEST) {
-        snprintf(path, sizeof path, "%s/test", folder);
-        snprintf(other, sizeof other, "%s/val", folder);
-        if (!is_folder(path)) memcpy(path, other, sizeof path);
+    char train[4096], test[4096];
+    bool apart = exists_in(train, folder, "train") && psgd__is_folder(train);
+    if (apart && split == SPLIT_TEST) {
+        if (!exists_in(test, folder, "test") && !exists_in(test, folder, "val")) {
+            return psgd__fail(PSGD_ERR_IO, "%s has train, but neither test nor val", folder);
+        }
+        const image_source *training = (const image_source *)settings->training;
+        if (training && (settings->truth || !psgd__has_folders(test))) {
+            PSGD_TRY(list_flat(self, training, folder, test, settings->truth));
+        } else {
+            PSGD_TRY(psgd__image_files_read(&self->files, test));
+            if (training) PSGD_TRY(psgd__image_files_match(&self->files, &training->files));
+        }
+    } else {
+        PSGD_TRY(psgd__image_files_read(&self->files, apart ? train : folder));
     }
-    PSGD_TRY(list_folder(self, split_by_folder ? path : folder));
-    self->kept = psgd__alloc(self->base.context, self->file_count, sizeof *self->kept);
-    if (!self->kept) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
-    double share = split_by_folder ? (split == SPLIT_TEST ? 1 : 0) : settings->holdout;
-    self->base.count = psgd__source_hold_out(settings->seed, share, split, self->file_count, self->kept);
+    self->base.classes = self->files.classes;
+    self->kept = psgd__alloc(self->base.context, self->files.count, sizeof *self->kept);
+    self->bad = psgd__alloc(self->base.context, self->files.count, sizeof *self->bad);
+    if (!self->kept || !self->bad) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
+    double share = apart ? (split == SPLIT_TEST ? 1 : 0) : settings->holdout;
+    self->base.count = psgd__source_hold_out(settings->seed, share, split, self->files.count, self->kept);
     if (self->base.count > 0) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld pictures leaves nothing", folder,
-                      settings->holdout, (long long)self->file_count);
+                      settings->holdout, (long long)self->files.count);
+}
+
+static psgd_status prepare(image_source *self, const char *folder, source_split split, const source_settings *settings)
+{
+    int64_t h = self->base.sample[1], w = self->base.sample[2], cores = (int64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t threads = settings->threads > 0 ? settings->threads : cores > 3 ? cores / 2 : 1;
+    if (settings->resize > 0 && (settings->resize < h || settings->resize < w)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "resize is %lld: it cannot be less than the crop of %lld x %lld",
+                          (long long)settings->resize, (long long)h, (long long)w);
+    }
+    self->height = settings->resize > 0 ? settings->resize : h;
+    self->width = settings->resize > 0 ? settings->resize : w;
+    PSGD_TRY(fill(self, folder, split, settings));
+    if (settings->cache) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s.%s", settings->cache, split == SPLIT_TRAIN ? "train" : "test");
+        PSGD_TRY(use_cache(self, path, threads));
+    }
+    PSGD_TRY(make_mean(self, settings, cores > 1 ? cores - 1 : 1));
+    return start_queue(self, false, threads);
 }
 
 static psgd_status images_open(const psgd_context *context, const char *argument, source_split split,
@@ -272,8 +409,14 @@ static psgd_status images_open(const psgd_context *context, const char *argument
                           .sample = {3, height, width},
                           .features = 3 * height * width,
                           .read = images_read,
+                          .announce = images_announce,
                           .close = images_close};
-    psgd_status status = fill(self, argument, split, settings);
+    self->files.context = context;
+    self->random_crop = settings->random_crop;
+    self->mirror = settings->mirror;
+    self->train = split == SPLIT_TRAIN;
+    pthread_mutex_init(&self->lock, NULL);
+    psgd_status status = prepare(self, argument, split, settings);
     if (status != PSGD_OK) {
         images_close(&self->base);
         return status;

@@ -37,7 +37,7 @@ struct psgd_graph {
     psgd_status failure; /* of the first call that failed, with its sentence */
     char sentence[512];
     char *arena, *state;
-    int64_t arena_bytes, state_numbers;
+    int64_t arena_bytes, gradient_bytes, state_numbers; /* gradient_bytes: one of the two regions of gradients */
     uint64_t seed, step;
     psgd_graph_watcher watcher;
     void *watcher_data, *rows; /* of inputs, then from row_gradients on those of gradients */
@@ -52,6 +52,9 @@ psgd_status psgd__graph_plan(psgd_graph *graph);
 
 /* Hands the rows of a node, whose gradient is complete, to the watcher. */
 void psgd__graph_show(psgd_graph *graph, const graph_node *node);
+
+/* Bytes of the arena that a run touches: loss alone, with gradients, with Hv. */
+int64_t psgd__graph_touched(const psgd_graph *graph, bool gradient, bool hessian);
 
 /* "[3, 4]" into a buffer. Returns it. */
 const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160]);

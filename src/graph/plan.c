@@ -146,7 +146,20 @@ psgd_status psgd__graph_plan(psgd_graph *self)
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a graph of %lld bytes", (long long)total.bytes);
     }
     self->arena_bytes = total.bytes;
+    self->gradient_bytes = region;
     self->state = self->arena + state;
     point(self, number, gradients, tangent_gradients);
     return PSGD_OK;
+}
+
+int64_t psgd__graph_touched(const psgd_graph *self, bool gradient, bool hessian)
+{
+    int64_t bytes = self->arena_bytes - 2 * self->gradient_bytes, tangents = 0;
+    for (int i = 0; i < self->count; i++) {
+        const psgd_operand *y = &self->nodes[i].call.output;
+        if (self->nodes[i].op && y->live) tangents += rounded(y->size * (int64_t)psgd_dtype_size(self->dtype));
+    }
+    if (!hessian) bytes -= tangents;
+    if (gradient) bytes += self->gradient_bytes;
+    return hessian ? bytes + self->gradient_bytes : bytes;
 }

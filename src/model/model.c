@@ -10,12 +10,14 @@
 #include "la/normal.h"
 
 static const model *const models[] = {
-    &psgd__model_logistic, &psgd__model_mlp, &psgd__model_lenet5, &psgd__model_rnn, &psgd__model_lstm,
+    &psgd__model_logistic, &psgd__model_mlp, &psgd__model_lenet5,
+    &psgd__model_alexnet,  &psgd__model_rnn, &psgd__model_lstm,
 };
 
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
 
 static const char *const activations[] = {"relu", "tanh", "sigmoid", NULL};
+static const char *const sizes[] = {"full", "small", NULL};
 
 #define FIELD(name) offsetof(model_settings, name)
 
@@ -23,7 +25,12 @@ const option_row psgd__model_options[] = {
     {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6, .help = "units of a hidden layer"},
     {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp"},
     {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations, .help = "of the mlp"},
-    {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true, .help = "probability, in the mlp"},
+    {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true,
+     .help = "probability, in the mlp and before the last three matrices of alexnet"},
+    {"size", OPTION_CHOICE, FIELD(size), "full", .choices = sizes,
+     .help = "of alexnet; small: for pictures of 32 x 32"},
+    {"normalise", OPTION_FLAG, FIELD(normalise), "no",
+     .help = "alexnet: batch normalisation of the features that enter each matrix"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", 0, HUGE_VAL, .help = "adds L2/2 times the squares of all parameters"},
 };
 const int psgd__model_option_count = sizeof psgd__model_options / sizeof psgd__model_options[0];

@@ -20,6 +20,8 @@ typedef struct model_settings {
     int64_t hidden, layers;
     double l2, dropout;
     int activation; /* of the MLP: relu, tanh, sigmoid */
+    int size;       /* of AlexNet: full, small */
+    bool normalise; /* batch normalisation, in AlexNet */
 } model_settings;
 
 extern const option_row psgd__model_options[];
@@ -52,6 +54,7 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
 psgd_status psgd__model_start(const psgd_context *context, const model *kind, const psgd_graph *graph, psgd_dtype dtype,
                               uint64_t seed, void *theta);
 
-extern const model psgd__model_logistic, psgd__model_mlp, psgd__model_lenet5, psgd__model_rnn, psgd__model_lstm;
+extern const model psgd__model_logistic, psgd__model_mlp, psgd__model_lenet5, psgd__model_alexnet, psgd__model_rnn,
+    psgd__model_lstm;
 
 #endif

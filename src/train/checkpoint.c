@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char magic[8] = "psgdrun1";
+static const char magic[8] = "psgdrun2";
 
 typedef struct checkpoint_head {
     char magic[8];
-    int64_t bytes, text_bytes, theta_bytes, optimizer_bytes, step;
+    int64_t bytes, text_bytes, theta_bytes, state_bytes, optimizer_bytes, step;
     double seconds;
     train_sums sums;
 } checkpoint_head;
@@ -47,18 +47,21 @@ psgd_status psgd__checkpoint_write(const trainer *self, double seconds)
     memcpy(head.magic, magic, sizeof magic);
     head.text_bytes = (int64_t)strlen(self->text) + 1;
     head.theta_bytes = self->parameters * (int64_t)psgd_dtype_size(self->dtype);
+    void *state;
+    head.state_bytes = psgd_graph_state(self->full.graph, &state) * (int64_t)psgd_dtype_size(self->dtype);
     head.optimizer_bytes = image_bytes;
     head.step = self->step;
     head.seconds = seconds;
     head.sums = self->sums;
-    head.bytes = (int64_t)(sizeof head + sizeof(uint64_t)) + head.text_bytes + head.theta_bytes + image_bytes;
-    const char *const parts[] = {(const char *)&head, self->text, self->theta, image};
-    const int64_t bytes[] = {(int64_t)sizeof head, head.text_bytes, head.theta_bytes, image_bytes};
-    uint64_t sum = checksum_parts(parts, bytes, 4);
+    head.bytes = (int64_t)(sizeof head + sizeof(uint64_t)) + head.text_bytes + head.theta_bytes + head.state_bytes +
+                 image_bytes;
+    const char *const parts[] = {(const char *)&head, self->text, self->theta, state, image};
+    const int64_t bytes[] = {(int64_t)sizeof head, head.text_bytes, head.theta_bytes, head.state_bytes, image_bytes};
+    uint64_t sum = checksum_parts(parts, bytes, 5);
     file_writer file;
     psgd_status status = psgd__file_create(self->context, path, &file);
     if (status == PSGD_OK) {
-        for (int i = 0; status == PSGD_OK && i < 4; i++) status = psgd__file_write(&file, parts[i], bytes[i]);
+        for (int i = 0; status == PSGD_OK && i < 5; i++) status = psgd__file_write(&file, parts[i], bytes[i]);
         if (status == PSGD_OK) status = psgd__file_write(&file, &sum, sizeof sum);
         if (status == PSGD_OK) {
             status = psgd__file_publish(&file);
@@ -73,7 +76,7 @@ psgd_status psgd__checkpoint_write(const trainer *self, double seconds)
 typedef struct opened {
     unsigned char *bytes;
     checkpoint_head head;
-    const char *text, *theta, *optimizer;
+    const char *text, *theta, *state, *optimizer;
 } opened;
 
 /* The whole file, its sizes and its checksum looked at. */
@@ -90,20 +93,23 @@ static psgd_status open_checkpoint(const psgd_context *context, const char *fold
     if (count < body || memcmp(head->magic, magic, sizeof magic) != 0) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is not the checkpoint of a run", path);
     }
-    bool sizes = head->text_bytes > 0 && head->theta_bytes > 0 && head->optimizer_bytes > 0 &&
-                 head->text_bytes < count && head->theta_bytes < count && head->optimizer_bytes < count;
+    bool sizes = head->text_bytes > 0 && head->theta_bytes > 0 && head->optimizer_bytes > 0 && head->state_bytes >= 0 &&
+                 head->text_bytes < count && head->theta_bytes < count && head->optimizer_bytes < count &&
+                 head->state_bytes < count;
     if (!sizes || head->bytes != count ||
-        head->bytes != body + head->text_bytes + head->theta_bytes + head->optimizer_bytes) {
+        head->bytes != body + head->text_bytes + head->theta_bytes + head->state_bytes + head->optimizer_bytes) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s should have %lld bytes and has %lld: it is truncated or damaged", path,
                           (long long)head->bytes, (long long)count);
     }
     to->text = (const char *)to->bytes + sizeof *head;
     to->theta = to->text + head->text_bytes;
-    to->optimizer = to->theta + head->theta_bytes;
+    to->state = to->theta + head->theta_bytes;
+    to->optimizer = to->state + head->state_bytes;
     memcpy(&sum, to->optimizer + head->optimizer_bytes, sizeof sum);
-    const char *const parts[] = {(const char *)head, to->text, to->theta, to->optimizer};
-    const int64_t bytes[] = {(int64_t)sizeof *head, head->text_bytes, head->theta_bytes, head->optimizer_bytes};
-    if (checksum_parts(parts, bytes, 4) != sum || to->text[head->text_bytes - 1]) {
+    const char *const parts[] = {(const char *)head, to->text, to->theta, to->state, to->optimizer};
+    const int64_t bytes[] = {(int64_t)sizeof *head, head->text_bytes, head->theta_bytes, head->state_bytes,
+                             head->optimizer_bytes};
+    if (checksum_parts(parts, bytes, 5) != sum || to->text[head->text_bytes - 1]) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
     }
     return PSGD_OK;
@@ -126,10 +132,12 @@ psgd_status psgd__checkpoint_read(trainer *self, const char *folder)
     opened file = {0};
     psgd_status status = open_checkpoint(self->context, folder, &file);
     int64_t own = self->parameters * (int64_t)psgd_dtype_size(self->dtype);
-    if (status == PSGD_OK && file.head.theta_bytes != own) {
+    void *state;
+    int64_t own_state = psgd_graph_state(self->full.graph, &state) * (int64_t)psgd_dtype_size(self->dtype);
+    if (status == PSGD_OK && (file.head.theta_bytes != own || file.head.state_bytes != own_state)) {
         status = psgd__fail(PSGD_ERR_FORMAT,
-                            "the checkpoint in %s is of another model: it has %lld bytes of parameters, "
-                            "not %lld",
+                            "the checkpoint in %s is of another model, or for another number of classes: it has %lld "
+                            "bytes of parameters, not %lld",
                             folder, (long long)file.head.theta_bytes, (long long)own);
     }
     if (status == PSGD_OK) {
@@ -137,6 +145,7 @@ psgd_status psgd__checkpoint_read(trainer *self, const char *folder)
     }
     if (status == PSGD_OK) {
         memcpy(self->theta, file.theta, (size_t)own);
+        memcpy(state, file.state, (size_t)own_state);
         self->step = file.head.step;
         self->seconds = file.head.seconds;
         self->sums = file.head.sums;

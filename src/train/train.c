@@ -35,6 +35,12 @@ psgd_status psgd__train_load(trainer *self, source *from, const train_graph *to,
     return PSGD_OK;
 }
 
+static void announce(trainer *self, int64_t epoch, const int64_t *index)
+{
+    source *from = self->train;
+    if (from->announce) from->announce(from, self->full.n, index, (uint64_t)self->settings.seed, (uint64_t)epoch);
+}
+
 static psgd_status load_batch(trainer *self)
 {
     int64_t epoch = self->step / self->steps_per_epoch, within = self->step % self->steps_per_epoch;
@@ -43,8 +49,10 @@ static psgd_status load_batch(trainer *self)
         self->ordered = epoch;
     }
     const int64_t *index = self->order + within * self->full.n;
+    announce(self, epoch, index);
     PSGD_TRY(psgd__train_load(self, self->train, &self->full, index));
     if (self->part.graph) PSGD_TRY(psgd__train_load(self, self->train, &self->part, index));
+    if (within + 1 < self->steps_per_epoch) announce(self, epoch, index + self->full.n);
     psgd_graph_set_step(self->full.graph, (uint64_t)self->settings.seed, (uint64_t)self->step);
     psgd_graph_set_step(self->part.graph, (uint64_t)self->settings.seed, (uint64_t)self->step);
     return PSGD_OK;
@@ -138,47 +146,79 @@ static psgd_status take_step(trainer *self, double *loss)
     psgd_status status = self->by_closure ? psgd_optimizer_iterate(self->optimizer, self->theta_list, loss)
                                           : own_step(self, loss);
     if (status != PSGD_OK) return psgd__fail_in(status, "step %lld", (long long)self->step);
+    if (self->averages) psgd_graph_carry(self->full.graph);
     self->step++;
     return PSGD_OK;
 }
 
-static void count_errors(const trainer *self, const train_graph *g, double *wrong)
+/* Samples whose class is not the first, or not among the first five. Of equals the one with the lower number comes
+ * first. */
+static void count_errors(const trainer *self, const train_graph *g, double *wrong, double *wrong5)
 {
     const int64_t *shape;
     psgd_graph_shape(g->graph, g->nodes.output, &shape);
     const void *values = psgd_graph_values(g->graph, g->nodes.output);
     for (int64_t j = 0; j < g->n; j++) {
-        double best = -INFINITY;
-        int64_t chosen = -1;
-        for (int64_t i = 0; i < shape[0]; i++) {
-            double x = self->dtype == PSGD_F64 ? ((const double *)values)[i * g->n + j]
-                                               : (double)((const float *)values)[i * g->n + j];
-            if (!(x > best)) continue;
-            best = x;
-            chosen = i;
+#define LOGIT(i)                                                                                                       \
+    (self->dtype == PSGD_F64 ? ((const double *)values)[(i)*g->n + j] : (double)((const float *)values)[(i)*g->n + j])
+        int64_t label = (int64_t)self->y[j], before = 0;
+        if (shape[0] == 1) {
+            *wrong += (LOGIT(0) > 0) != (label == 1);
+            continue;
         }
-        if (shape[0] == 1) chosen = best > 0;
-        *wrong += (double)chosen != (double)self->y[j];
+        double own = LOGIT(label);
+        for (int64_t i = 0; i < shape[0]; i++) before += LOGIT(i) > own || (i < label && LOGIT(i) >= own);
+#undef LOGIT
+        *wrong += before > 0 || isnan(own);
+        *wrong5 += before > 4 || isnan(own);
     }
 }
 
-psgd_status psgd__trainer_evaluate(trainer *self, double *loss, double *error)
+/* Moving averages of the graph that trains, for one that does not. */
+static void share_averages(const trainer *self, const train_graph *to)
 {
-    double sum = 0, wrong = 0, own;
+    void *from, *state;
+    if (!self->averages || !to->graph) return;
+    int64_t numbers = psgd_graph_state(self->full.graph, &from);
+    psgd_graph_state(to->graph, &state);
+    memcpy(state, from, (size_t)numbers * psgd_dtype_size(self->dtype));
+}
+
+static void announce_test(trainer *self, int64_t at)
+{
+    int64_t index[256], left = self->test->count - at, n = left >= self->eval.n ? self->eval.n : self->rest.n;
+    if (!self->test->announce || left <= 0) return;
+    for (int64_t j = 0; j < n; j++) index[j] = at + j;
+    self->test->announce(self->test, n, index, 0, 0);
+}
+
+psgd_status psgd__trainer_evaluate(trainer *self, train_score *score)
+{
+    double sum = 0, wrong = 0, wrong5 = 0, own;
     int64_t count = self->test->count;
+    share_averages(self, &self->eval);
+    share_averages(self, &self->rest);
     for (int64_t at = 0; at < count;) {
         const train_graph *g = count - at >= self->eval.n ? &self->eval : &self->rest;
         int64_t index[256];
         for (int64_t j = 0; j < g->n; j++) index[j] = at + j;
         PSGD_TRY(psgd__train_load(self, self->test, g, index));
+        announce_test(self, at + g->n);
         PSGD_TRY(psgd_graph_loss(g->graph, self->theta, &own));
         sum += own * (double)g->n;
-        if (self->test->classes > 1) count_errors(self, g, &wrong);
+        if (self->test->classes > 1) count_errors(self, g, &wrong, &wrong5);
         at += g->n;
     }
-    *loss = sum / (double)count;
-    *error = self->test->classes > 1 ? wrong / (double)count : NAN;
+    score->loss = sum / (double)count;
+    score->error = self->test->classes > 1 ? wrong / (double)count : NAN;
+    score->top5_error = self->test->classes > 5 ? wrong5 / (double)count : NAN;
     return PSGD_OK;
+}
+
+train_reading psgd__trainer_reading(const trainer *self)
+{
+    const source *first = self->train->passed_over ? self->train : self->test;
+    return (train_reading){self->train->waited, self->train->passed_over + self->test->passed_over, first->first_bad};
 }
 
 typedef struct sitting {
@@ -194,25 +234,41 @@ static metrics_time when(const sitting *s)
                           s->self->seconds + now() - s->began};
 }
 
+static int add_metric(metric *to, int count, const char *name, double value)
+{
+    if (!isfinite(value)) return count;
+    to[count] = (metric){name, value};
+    return count + 1;
+}
+
 static psgd_status end_epoch(sitting *s)
 {
     trainer *self = s->self;
-    double loss, error;
-    PSGD_TRY(psgd__trainer_evaluate(self, &loss, &error));
-    PSGD_TRY(psgd_optimizer_validate(self->optimizer, loss));
-    metric values[] = {
-        {"loss", loss}, {"lr", psgd_optimizer_rate(self->optimizer)}, {"error", error}, {"accuracy", 1 - error}};
-    if (s->log) PSGD_TRY(psgd__metrics_point(s->log, when(s), "test", values, isfinite(error) ? 4 : 2));
+    train_score score;
+    PSGD_TRY(psgd__trainer_evaluate(self, &score));
+    PSGD_TRY(psgd_optimizer_validate(self->optimizer, score.loss));
+    metric values[8] = {{"loss", score.loss}, {"lr", psgd_optimizer_rate(self->optimizer)}};
+    int count = add_metric(values, 2, "error", score.error);
+    count = add_metric(values, count, "accuracy", 1 - score.error);
+    count = add_metric(values, count, "top5_accuracy", 1 - score.top5_error);
+    if (s->log) PSGD_TRY(psgd__metrics_point(s->log, when(s), "test", values, count));
     if (s->watch && s->watch->epoch) {
         int64_t epoch = self->step / self->steps_per_epoch;
         double train = self->sums.in_epoch ? self->sums.epoch / (double)self->sums.in_epoch : NAN;
-        s->watch->epoch(s->watch->data, epoch, train, loss, error, when(s).seconds);
+        s->watch->epoch(s->watch->data, epoch, train, score.loss, score.error, when(s).seconds);
     }
     self->sums.epoch = 0;
     self->sums.in_epoch = 0;
     if (self->step < self->total || !s->log) return PSGD_OK;
-    metric last[] = {{"test_loss", loss}, {"test_error", error}};
-    return psgd__metrics_final(s->log, when(s), last, isfinite(error) ? 2 : 1);
+    metric last[8] = {{"test_loss", score.loss}};
+    count = add_metric(last, 1, "test_error", score.error);
+    count = add_metric(last, count, "test_top5_error", score.top5_error);
+    if (self->train->announce) {
+        train_reading reading = psgd__trainer_reading(self);
+        last[count++] = (metric){"waited_seconds", reading.waited};
+        last[count++] = (metric){"passed_over", (double)reading.passed_over};
+    }
+    return psgd__metrics_final(s->log, when(s), last, count);
 }
 
 /* What follows a step: records first, then the checkpoint that they belong to. */
@@ -226,8 +282,11 @@ static psgd_status after_step(sitting *s, double loss, bool stopping)
     sums->recorded++;
     sums->in_epoch++;
     if (s->log && (self->step % self->settings.log_every == 0 || whole)) {
-        metric value = {"loss", sums->record / (double)sums->recorded};
-        PSGD_TRY(psgd__metrics_point(s->log, when(s), "train", &value, 1));
+        train_reading reading = psgd__trainer_reading(self);
+        metric values[] = {{"loss", sums->record / (double)sums->recorded},
+                           {"waited_seconds", reading.waited},
+                           {"passed_over", (double)reading.passed_over}};
+        PSGD_TRY(psgd__metrics_point(s->log, when(s), "train", values, self->train->announce ? 3 : 1));
         sums->record = 0;
         sums->recorded = 0;
     }
@@ -260,9 +319,10 @@ static psgd_status open_log(trainer *self, metrics_log **log)
         *equals = *end = 0;
         settings[count++] = (metrics_setting){line, equals + 1};
     }
-    metrics_header header = {.run = folder,
+    const train_settings *set = &self->settings;
+    metrics_header header = {.run = set->name ? set->name : folder,
                              .method = self->settings.optimizer,
-                             .task = self->kind->name,
+                             .task = set->task ? set->task : self->kind->name,
                              .seed = (uint64_t)self->settings.seed,
                              .settings = settings,
                              .setting_count = count};
@@ -295,9 +355,12 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
         if (self->settings.hv == HV_EXACT) objective.product = closure_product;
         PSGD_TRY(psgd_optimizer_bind(self->optimizer, &objective));
     }
-    PSGD_TRY(open_log(self, &s.log));
-    psgd_status status = sit(&s, stopped);
-    psgd__metrics_close(s.log);
+    psgd_status status = PSGD_OK;
+    if (self->step < self->total) { /* else the log has its last record already */
+        PSGD_TRY(open_log(self, &s.log));
+        status = sit(&s, stopped);
+        psgd__metrics_close(s.log);
+    }
     if (status == PSGD_OK && !*stopped && self->settings.out) {
         char path[4096];
         snprintf(path, sizeof path, "%s/%s", self->settings.out, WEIGHTS_FILE);

@@ -32,6 +32,9 @@ typedef struct train_settings {
     double lr_end;
     int64_t samples, height, width;
     double holdout;
+    int64_t lr_epochs, resize, decode_threads;
+    const char *cache, *truth, *name, *task;
+    bool subtract_mean, random_crop, mirror;
 } train_settings;
 
 extern const option_row psgd__train_options[];
@@ -59,8 +62,24 @@ void psgd__trainer_free(trainer *self);
 /* Trains to the end, or until the watch says stop: *stopped. */
 psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped);
 
-/* Mean loss without the penalty, and the share of wrong classes (NaN where y is a number), on the test split. */
-psgd_status psgd__trainer_evaluate(trainer *self, double *loss, double *error);
+/* On the test split: mean loss without the penalty, and shares of samples whose class is not the first or not among the
+ * first five (NaN where y is a number, or there are not more than five classes). */
+typedef struct train_score {
+    double loss, error, top5_error;
+} train_score;
+psgd_status psgd__trainer_evaluate(trainer *self, train_score *score);
+
+/* What came of reading the samples: seconds that steps have waited for them in this sitting, files passed over because
+ * they could not be read, and the sentence about the first of those, "" where there is none. */
+typedef struct train_reading {
+    double waited;
+    int64_t passed_over;
+    const char *first_bad;
+} train_reading;
+train_reading psgd__trainer_reading(const trainer *self);
+
+/* Bytes that a run needs, about. */
+double psgd__trainer_need(const trainer *self);
 
 /* Shapes, groups, bytes and flops of a step, a line each. */
 psgd_status psgd__trainer_describe(trainer *self, text *to);

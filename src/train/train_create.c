@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVAL_BATCH = 250 };
+enum { EVAL_BATCH = 250, LARGE_SAMPLE = 1 << 14 }; /* an evaluation of large samples takes no more than a step */
 
 static bool in_table(const option_row *rows, int count, const char *name)
 {
@@ -67,8 +67,21 @@ static psgd_status open_sources(trainer *self)
 {
     const train_settings *s = &self->settings;
     source_settings wanted = {
-        .seed = 1, .samples = s->samples, .height = s->height, .width = s->width, .holdout = s->holdout};
+        .seed = 1,
+        .samples = s->samples,
+        .height = s->height,
+        .width = s->width,
+        .holdout = s->holdout,
+        .resize = s->resize,
+        .threads = s->decode_threads,
+        .cache = s->cache,
+        .truth = s->truth,
+        .subtract_mean = s->subtract_mean,
+        .random_crop = s->random_crop,
+        .mirror = s->mirror,
+    };
     PSGD_TRY(psgd__source_open(self->context, s->data, SPLIT_TRAIN, &wanted, &self->train));
+    wanted.training = self->train;
     PSGD_TRY(psgd__source_open(self->context, s->data, SPLIT_TEST, &wanted, &self->test));
     if (self->test->classes > self->train->classes || self->test->features != self->train->features) {
         return psgd__fail(PSGD_ERR_FORMAT,
@@ -104,7 +117,9 @@ static psgd_status build_graph(trainer *self, int64_t n, bool penalised, train_g
 
 static psgd_status build_graphs(trainer *self)
 {
-    int64_t each = self->test->count < EVAL_BATCH ? self->test->count : EVAL_BATCH;
+    bool large = self->train->features > LARGE_SAMPLE && self->settings.batch < EVAL_BATCH;
+    int64_t most = large ? self->settings.batch : EVAL_BATCH;
+    int64_t each = self->test->count < most ? self->test->count : most;
     PSGD_TRY(build_graph(self, self->settings.batch, true, &self->full));
     bool partly = self->settings.hv_batch > 0 && self->settings.hv_batch < self->settings.batch;
     if (partly) PSGD_TRY(build_graph(self, self->settings.hv_batch, true, &self->part));
@@ -112,10 +127,17 @@ static psgd_status build_graphs(trainer *self)
     return build_graph(self, self->test->count % each, false, &self->rest);
 }
 
-/* lr_end: the factor for each epoch follows from where lr starts and ends. */
+/* lr_epochs: steps of a number of epochs. lr_end: the factor for each epoch follows from where lr starts and ends. */
 static psgd_status set_schedule(trainer *self)
 {
     double end = self->settings.lr_end, start = psgd_optimizer_rate(self->optimizer);
+    if (self->settings.lr_epochs > 0) {
+        psgd_optimizer_free(self->optimizer);
+        self->optimizer = NULL;
+        PSGD_TRY(psgd_options_set(self->optimizer_options, "lr-schedule", "step"));
+        return psgd_options_set_number(self->optimizer_options, "lr-every",
+                                       (double)(self->settings.lr_epochs * self->steps_per_epoch));
+    }
     if (!(end > 0)) return PSGD_OK;
     if (end > start) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "lr-end is %g and lr %g: it can only fall", end, start);
@@ -161,7 +183,6 @@ static psgd_status make_room(trainer *self)
     int64_t number = (int64_t)psgd_dtype_size(self->dtype), features = self->train->features;
     int64_t most = self->eval.n > self->full.n ? self->eval.n : self->full.n;
     self->parameters = psgd_graph_parameters(self->full.graph);
-    self->pairs = self->optimizer->settings.fit.pairs > 0 ? self->optimizer->settings.fit.pairs : 1;
     int64_t slab = (self->parameters * number + 63) / 64 * 64;
     self->slabs = psgd__alloc(self->context, slab * (2 + 2 * self->pairs + 2), 1);
     self->theta_list = psgd__alloc(self->context, 4 * self->tensors, sizeof(void *));
@@ -169,7 +190,8 @@ static psgd_status make_room(trainer *self)
     self->y = psgd__alloc(self->context, most, sizeof *self->y);
     self->order = psgd__alloc(self->context, self->train->count, sizeof *self->order);
     if (!self->slabs || !self->theta_list || !self->x || !self->y || !self->order) {
-        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run of %lld parameters", (long long)self->parameters);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run that needs about %.2f GB",
+                          psgd__trainer_need(self) / 1e9);
     }
     self->theta = self->slabs;
     self->gradient = self->theta + slab;
@@ -193,11 +215,14 @@ static psgd_status prepare(trainer *self, int count, const train_setting *list)
     PSGD_TRY(make_optimizer(self));
     PSGD_TRY(set_schedule(self));
     if (!self->optimizer) PSGD_TRY(make_optimizer(self));
+    self->pairs = self->optimizer->settings.fit.pairs > 0 ? self->optimizer->settings.fit.pairs : 1;
+    PSGD_TRY(psgd__memory_check(psgd__trainer_need(self), "this run", "a smaller batch needs less"));
     PSGD_TRY(make_room(self));
     if (!strcmp(self->optimizer->kind->name, "kfac")) {
         PSGD_TRY(psgd_graph_watch(self->full.graph, psgd__train_observe, self));
     }
     self->by_closure = self->optimizer->kind->searches || self->settings.hv == HV_DIFFERENCE;
+    self->averages = self->model_options.normalise;
     return psgd__model_start(self->context, self->kind, self->full.graph, self->dtype, (uint64_t)self->settings.seed,
                              self->theta);
 }

@@ -40,6 +40,7 @@ struct trainer {
     int64_t ordered; /* the epoch whose order that is, or -1 */
     int64_t step, steps_per_epoch, total;
     bool resumed;
+    bool averages;  /* the graph keeps moving averages, for when it does not train */
     double seconds; /* of earlier sittings */
     train_sums sums;
 };

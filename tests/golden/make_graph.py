@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Makes graph.txt beside it: loss, gradient and Hv of nine networks by PyTorch's double backward in float64.
+"""Makes graph.txt beside it: loss, gradient and Hv of eleven networks by PyTorch's double backward in float64.
 
 Run with Debian's python3-torch: tests/golden/make_graph.py > tests/golden/graph.txt. Inputs, parameters and v are
-sines of their index, so that tests/test_graph_golden.c makes them again. For each network: its name, the number of
-parameters, the loss, then every k-th entry of the gradient and of Hv.
+sines of their index or of its square, so that tests/test_graph_golden.c makes them again. For each network: its name,
+the number of parameters, the loss, then every k-th entry of the gradient and of Hv.
 """
 import torch
 import torch.nn.functional as F
@@ -17,6 +17,12 @@ def wave(shape, scale, speed, phase):
     for size in shape:
         n *= size
     return (scale * torch.sin(speed * torch.arange(n) + phase)).reshape(shape)
+
+
+def chirp(shape, scale):
+    """Sines of squares, which no window sees as a wave."""
+    i = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
+    return (scale * torch.sin(0.37 * (i * i))).reshape(shape)
 
 
 def convolve(x, W, k, stride=1, padding=0):
@@ -119,6 +125,36 @@ def shapes(W):
     return 0.5 * (torch.sigmoid(c + c * c) ** 2).sum()
 
 
+def response_norm(x):
+    return x / (2 + 1e-4 * (5 / x.shape[1]) * (x ** 2).sum(1, keepdim=True)) ** 0.75
+
+
+def standardised(x):
+    over = (0, 2, 3) if x.dim() == 4 else (0,)
+    mean, variance = x.mean(over, keepdim=True), x.var(over, unbiased=False, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + 1e-5)
+
+
+def alexnet(W, normalise=lambda x: x):
+    """The small one, without dropout."""
+    x = chirp((3, 32, 32, 4), 60).permute(3, 0, 1, 2)
+    x = F.max_pool2d(response_norm(F.relu(convolve(normalise(x), W[0], 5, padding=2))), 3, 2)
+    x = F.max_pool2d(response_norm(F.relu(convolve(normalise(x), W[1], 5, padding=2))), 3, 2)
+    x = F.relu(convolve(normalise(x), W[2], 3, padding=1))
+    x = F.relu(convolve(normalise(x), W[3], 3, padding=1))
+    x = F.max_pool2d(F.relu(convolve(normalise(x), W[4], 3, padding=1)), 3, 2)
+    x = F.relu(affine(normalise(x), W[5]))
+    x = F.relu(affine(normalise(x), W[6]))
+    penalty = 5e-4 / 2 * sum((w ** 2).sum() for w in W)
+    return F.cross_entropy(affine(normalise(x), W[7]), torch.arange(4)) + penalty
+
+
+def alexnet_normalise(W):
+    return alexnet(W, standardised)
+
+
+ALEXNET = ((16, 76), (48, 401), (64, 433), (64, 577), (48, 577), (256, 433), (256, 257), (10, 257))
+
 NETWORKS = (
     (lenet5, ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))),
     (mlp, ((7, 7), (4, 8))),
@@ -129,11 +165,14 @@ NETWORKS = (
     (normalised, ((3, 19), (3, 2), (5, 37), (5, 2))),
     (tied, ((11, 4), (12, 7))),
     (shapes, ((6, 7), (6, 7))),
+    (alexnet, ALEXNET),
+    (alexnet_normalise, ALEXNET),
 )
 
 for network, shapes in NETWORKS:
     total = sum(rows * columns for rows, columns in shapes)
-    theta = wave((total,), 0.3, 1.3, 0.5).requires_grad_()
+    theta = chirp((total,), 0.08) if shapes is ALEXNET else wave((total,), 0.3, 1.3, 0.5)
+    theta.requires_grad_()
     v = wave((total,), 1, 0.9, 1.2)
     matrices, at = [], 0
     for rows, columns in shapes:
