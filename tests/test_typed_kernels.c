@@ -9,7 +9,7 @@
 enum { COUNT = 2500 };
 
 typedef struct arrays {
-    real a[COUNT], b[COUNT], c[COUNT], d[COUNT], e[COUNT], f[COUNT];
+    real a[COUNT], b[COUNT], c[COUNT], d[COUNT], e[COUNT], f[COUNT], g[COUNT], h[COUNT];
     double s[COUNT], t[COUNT], value[8];
 } arrays;
 
@@ -58,6 +58,7 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
     for (int i = 0; i < 4; i++) {
         la_rows rows = {.x = {x->a, x->c, x->a, x->d},
                         .y = {x->d, x->c, x->e, x->a},
+                        .next = {x->f, x->d, x->c, x->a},
                         .x_row = {1, 2, (real)0.5, 0},
                         .y_row = {1, (real)0.25, 2, 0},
                         .x_last = {1, -1, 2, 3},
@@ -65,8 +66,14 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
                         .y_side = {(real)-0.1, (real)0.2, (real)-0.3, (real)0.4},
                         .x_damping = i > 1 ? (real)0.2 : 0,
                         .plus = i == 3};
-        k->rows_capture(n, &rows, x->b, i % 2 ? x->f : NULL, x->b, x->s, x->t);
-        for (int r = 0; r < 4; r++) x->value[r] += rows.sum[r];
+        la_columns columns = {.p = x->b, .r = x->b, .diagonal = x->g};
+        if (i % 2) {
+            columns.c = x->f;
+            columns.e = x->b;
+            columns.side = x->h;
+        }
+        k->rows_capture(n, &rows, &columns);
+        for (int r = 0; r < 4; r++) x->value[r] += rows.sum[r] + rows.dot[r];
     }
     k->rows_dot(n, x->b, (const real *const[]){x->a, x->c, x->d, x->e}, x->value + 4);
     for (int r = 0; r < 4; r++) x->value[r] += x->value[r + 4];
@@ -75,8 +82,12 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
     k->diag_apply(n, 2, x->b, x->c, false, x->a, true);
     k->diag_apply(n, -2, x->b, x->c, true, x->d, false);
-    k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, false, x->c);
-    k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, true, x->e);
+    x->value[6] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, false, x->c, false);
+    x->value[7] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, true, x->e, false);
+    k->row_apply(n, 2, x->b, x->c, 0, NULL, true, x->e, false);
+    int64_t some = n > 3 ? n - 3 : 0; /* rows that start anywhere */
+    x->value[6] += k->row_apply(some, 2, x->b, x->c, (real)0.3, x->f, false, x->g + 3, true);
+    k->row_apply(some, 2, x->b, x->c, 0, NULL, false, x->h + 1, true);
 }
 
 /* d and e are the halves of one array, as in a group; an R likewise. */
@@ -93,8 +104,9 @@ static void run_cross(const la_kernels *k, int64_t n, arrays *x)
     x->value[0] = (double)largest;
     x->value[1] = (double)spectral;
     k->cross_retract(pairs, &p, (real)0.01, x->a, x->f);
-    k->cross_apply(pairs, &p, (real)0.5, x->c, false, x->c);
-    k->cross_apply(pairs, &p, (real)-0.5, x->d, true, x->c);
+    k->cross_apply(pairs, &p, (real)0.5, x->c, false, x->c, false);
+    k->cross_apply(pairs, &p, (real)-0.5, x->d, true, x->c, false);
+    k->cross_apply(pairs, &p, (real)-0.5, x->d, false, x->g, true);
 }
 
 /* Values grow to a few thousand in these runs; each is the result of at most some thousand rounded operations whose
@@ -106,9 +118,9 @@ static void assert_close(double got, double want, double most)
 
 static void compare(const arrays *got, const arrays *want)
 {
-    const real *g[] = {got->a, got->b, got->c, got->d, got->e, got->f};
-    const real *w[] = {want->a, want->b, want->c, want->d, want->e, want->f};
-    for (int k = 0; k < 6; k++) {
+    const real *g[] = {got->a, got->b, got->c, got->d, got->e, got->f, got->g, got->h};
+    const real *w[] = {want->a, want->b, want->c, want->d, want->e, want->f, want->g, want->h};
+    for (int k = 0; k < 8; k++) {
         for (int i = 0; i < COUNT; i++) assert_close((double)g[k][i], (double)w[k][i], 1);
     }
     for (int i = 0; i < COUNT; i++) {

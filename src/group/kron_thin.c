@@ -10,11 +10,11 @@ void kron_thin_reserve(const group *self, workspace *work, kron_thin *thin)
     const group *left = self->child[0], *right = self->child[1];
     if (!left->ops->pattern || !right->ops->pattern || left->ops->pattern(left, NULL, NULL) != SIDE_NONE) return;
 
-    int64_t rows = left->n, columns = right->n, parts = la_thin_parts(rows, columns);
+    int64_t rows = left->n, columns = right->n;
     thin->possible = true;
     thin->factors = psgd__work_reserve(work, rows + 2 * columns, sizeof(real));
     thin->scratch = psgd__work_reserve(work, 3 * columns, sizeof(real));
-    thin->sums = psgd__work_reserve(work, rows + 2 * columns + parts * 2 * columns, sizeof(double));
+    thin->sums = psgd__work_reserve(work, rows + 2 * columns + la_thin_sums(rows, columns), sizeof(double));
 }
 
 static la_thin factors(const group *self, const kron_thin *thin)

@@ -12,7 +12,7 @@
 #define la_cross_step   PSGD_TYPED(psgd__la_cross_step)
 #define la_cross_apply  PSGD_TYPED(psgd__la_cross_apply)
 #define la_thin         PSGD_TYPED(la_thin)
-#define la_thin_parts   PSGD_TYPED(psgd__la_thin_parts)
+#define la_thin_sums    PSGD_TYPED(psgd__la_thin_sums)
 #define la_thin_capture PSGD_TYPED(psgd__la_thin_capture)
 #define la_thin_apply   PSGD_TYPED(psgd__la_thin_apply)
 
@@ -38,11 +38,11 @@ typedef struct la_thin {
     const real *side; /* [columns - 1], or NULL */
     bool side_is_row;
     real *scratch; /* 3 columns numbers */
-    double *sums;  /* la_thin_parts * 2 columns numbers */
+    double *sums;  /* la_thin_sums numbers, for la_thin_capture */
 } la_thin;
 
-/* Parts that the rows are split into, whatever the number of threads; each has sums of its own. */
-int64_t la_thin_parts(int64_t rows, int64_t columns);
+/* Rows are split into parts, whatever the number of threads, and each has sums of its own. */
+int64_t la_thin_sums(int64_t rows, int64_t columns);
 
 /* With A = Q1 (h + damping v) Q2' and B = Q1^-1 v Q2^-1: row_sums_i <- the sum over A_i^2 + sign B_i^2, and the same
  * over columns; side_sums_j <- the sum of A_j A_last + sign B_j B_last. */

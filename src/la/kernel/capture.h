@@ -7,10 +7,5 @@ real KERNEL(diag_capture)(int64_t n, const real *q, const real *h, const real *v
                           bool stream);
 void KERNEL(diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
 void KERNEL(retract)(int64_t n, real c, const real *r, real least, real *q);
-double KERNEL(row_dot)(int64_t n, const real *x, const real *y);
-void KERNEL(rows_dot)(int64_t n, const real *e, const real *const *rows, double *dot);
-void KERNEL(rows_capture)(int64_t n, la_rows *rows, const real *p, const real *c, const real *r, double *diagonal,
-                          double *side);
-void KERNEL(row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y);
 
 #endif

@@ -8,14 +8,18 @@
 
 enum { BUFFER = 512 };
 
-/* Exact products in f32; in f64 the rounding of e_i e_j is put back. */
-static inline double determinant(real a, real b, real c, real d)
+/* ad - bc without cancellation: with an FMA the rounding of bc is put back; without one the products of f32 are exact
+ * in double. */
+static inline real difference(real a, real d, real b, real c)
 {
-#ifdef PSGD_REAL_F64
+#if defined(PSGD_REAL_F64)
     double bc = b * c;
     return fma(a, d, -bc) + fma(-b, c, bc);
+#elif defined(__FMA__)
+    float bc = b * c;
+    return fmaf(a, d, -bc) + fmaf(-b, c, bc);
 #else
-    return (double)a * (double)d - (double)b * (double)c;
+    return (real)((double)a * (double)d - (double)b * (double)c);
 #endif
 }
 
@@ -40,9 +44,9 @@ static inline void capture_some(int64_t n, const real *restrict d, const real *r
     for (int64_t k = 0; k < n; k++) {
         real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
         real a = d[k] * x + e[k] * y, b = ej[-k] * x + dj[-k] * y;
-        double scale = 1 / determinant(d[k], e[k], ej[-k], dj[-k]);
-        real s = (real)(((double)dj[-k] * (double)v[k] - (double)ej[-k] * (double)vj[-k]) * scale);
-        real t = (real)(((double)d[k] * (double)vj[-k] - (double)e[k] * (double)v[k]) * scale);
+        real scale = 1 / difference(d[k], dj[-k], e[k], ej[-k]);
+        real s = difference(dj[-k], v[k], ej[-k], vj[-k]) * scale;
+        real t = difference(d[k], vj[-k], e[k], v[k]) * scale;
         real p = a * a + sign * (s * s), q = b * b + sign * (t * t), m = a * b + sign * (s * t);
         ri[k] = p;
         rj[n - 1 - k] = q;
@@ -60,6 +64,15 @@ static inline void capture_some(int64_t n, const real *restrict d, const real *r
     *spectral = norm > *spectral ? norm : *spectral;
 }
 
+static inline void put(real *to, const real *from, int64_t bytes, bool stream)
+{
+    if (stream) {
+        stream_copy(to, from, bytes);
+    } else {
+        memcpy(to, from, (size_t)bytes);
+    }
+}
+
 void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
                            real *largest, real *spectral)
 {
@@ -70,16 +83,11 @@ void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, rea
         int64_t low = j - count + 1, bytes = count * (int64_t)sizeof(real);
         capture_some(count, p->d + i, p->e + i, p->h + i, p->v + i, p->d + j, p->e + j, p->h + j, p->v + j, damping,
                      sign, ri, rj, re, rf, &most, &norm);
-        real *to[4] = {R + i, R + low, R + p->size + i, R + p->size + low}, *from[4] = {ri, rj, re, rf};
-        for (int b = 0; b < 4; b++) {
-            if (stream) {
-                stream_copy(to[b], from[b], bytes);
-            } else {
-                memcpy(to[b], from[b], (size_t)bytes);
-            }
-        }
+        put(R + i, ri, bytes, stream);
+        put(R + low, rj, bytes, stream);
+        put(R + p->size + i, re, bytes, stream);
+        put(R + p->size + low, rf, bytes, stream);
     }
-    if (stream) stream_done();
     *largest = from_bits(most);
     *spectral = from_bits(norm);
 }
@@ -106,26 +114,33 @@ void KERNEL(cross_retract)(int64_t n, const la_cross_pairs *p, real c, const rea
     retract_some(n, c, R + i, f + i, R + j, f + j, Q + i, e + i, Q + j, e + j);
 }
 
-/* x and y are the same array or apart, and a pair needs no other. */
-void KERNEL(cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y)
+/* yi, yj <- Q'Q (xi, xj), both in the order of memory. */
+static inline void product_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict dj,
+                                const real *restrict ej, real alpha, const real *restrict x, const real *restrict xj,
+                                real *restrict yi, real *restrict yj)
 {
-    int64_t i = p->from, j = p->size - 1 - i;
-    const real *restrict d = p->d + i, *restrict e = p->e + i, *restrict dj = p->d + j, *restrict ej = p->e + j;
-    const real *xi = x + i, *xj = x + j;
-    real *yi = y + i, *yj = y + j;
-    if (add) {
 #pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            real a = d[k] * xi[k] + e[k] * xj[-k], b = ej[-k] * xi[k] + dj[-k] * xj[-k];
-            yi[k] += alpha * (d[k] * a + ej[-k] * b);
-            yj[-k] += alpha * (e[k] * a + dj[-k] * b);
-        }
-    } else {
-#pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            real a = d[k] * xi[k] + e[k] * xj[-k], b = ej[-k] * xi[k] + dj[-k] * xj[-k];
-            yi[k] = alpha * (d[k] * a + ej[-k] * b);
-            yj[-k] = alpha * (e[k] * a + dj[-k] * b);
+    for (int64_t k = 0; k < n; k++) {
+        real a = d[k] * x[k] + e[k] * xj[-k], b = ej[-k] * x[k] + dj[-k] * xj[-k];
+        yi[k] = alpha * (d[k] * a + ej[-k] * b);
+        yj[n - 1 - k] = alpha * (e[k] * a + dj[-k] * b);
+    }
+}
+
+/* x and y are the same array or apart, and a pair needs no other. */
+void KERNEL(cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y, bool stream)
+{
+    real yi[BUFFER], yj[BUFFER];
+    for (int64_t k = 0; k < n; k += BUFFER) {
+        int64_t count = n - k < BUFFER ? n - k : BUFFER, i = p->from + k, j = p->size - 1 - i;
+        int64_t low = j - count + 1, bytes = count * (int64_t)sizeof(real);
+        product_some(count, p->d + i, p->e + i, p->d + j, p->e + j, alpha, x + i, x + j, yi, yj);
+        if (add) {
+            for (int64_t l = 0; l < count; l++) y[i + l] += yi[l];
+            for (int64_t l = 0; l < count; l++) y[low + l] += yj[l];
+        } else {
+            put(y + i, yi, bytes, stream);
+            put(y + low, yj, bytes, stream);
         }
     }
 }

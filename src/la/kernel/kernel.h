@@ -67,14 +67,24 @@ typedef struct la_lstm {
 #define la_rows PSGD_TYPED(la_rows)
 
 /* Four rows for rows_capture: X = x_row (p x + c x_last) and Y = y_row r y, with x <- x + x_damping y and y <- y +
- * y_damping x before. x_side and y_side are the last entries of X and, with its sign, Y. */
+ * y_damping x before. x_side and y_side are the last entries of X and, with its sign, Y. The rows of y that come after
+ * these are read as well: they are in a cache when it is their turn. */
 typedef struct la_rows {
-    const real *x[4], *y[4];
+    const real *x[4], *y[4], *next[4];
     real x_row[4], y_row[4], x_last[4], x_side[4], y_side[4];
     real x_damping, y_damping;
     bool plus;     /* X^2 + Y^2, else X^2 - Y^2 */
     double sum[4]; /* of that along the rows */
+    double dot[4]; /* e'next */
 } la_rows;
+
+#define la_columns PSGD_TYPED(la_columns)
+
+/* What runs along those rows; c, e and side are NULL where there is no last column. */
+typedef struct la_columns {
+    const real *p, *c, *r, *e;
+    real *diagonal, *side; /* sums of squares, and of products with the last entries */
+} la_columns;
 
 #define la_cross_pairs PSGD_TYPED(la_cross_pairs)
 
@@ -132,24 +142,24 @@ typedef struct la_kernels {
     void (*lstm_backward)(int64_t n, const la_lstm *cell);         /* da, dct, dc */
     void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell); /* tda, tdc */
 
-    /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches. */
+    /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches, and the caller
+     * calls stream_done. */
     real (*diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
                          bool stream);
     void (*diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
     void (*retract)(int64_t n, real c, const real *r, real least, real *q); /* q <- q - c r q, at least that */
     double (*row_dot)(int64_t n, const real *x, const real *y); /* x'y in lanes of real: faster than dot, less exact */
     void (*rows_dot)(int64_t n, const real *e, const real *const *rows, double *dot); /* the same for four rows */
-    /* Adds to rows->sum, diagonal and side the squares and the products with the last entries; c may be NULL. */
-    void (*rows_capture)(int64_t n, la_rows *rows, const real *p, const real *c, const real *r, double *diagonal,
-                         double *side);
-    /* y <- alpha (d x + t f), added to y if add; x may be y. */
-    void (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y);
+    void (*rows_capture)(int64_t n, la_rows *rows, const la_columns *columns);        /* adds to all their sums */
+    /* y <- alpha (d x + t f), added to y if add; x may be y. f may be NULL. Returns f'x. */
+    double (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y,
+                        bool stream);
 
     /* n pairs under a diagonal and an antidiagonal: R and Q are the diagonal and then the antidiagonal. */
     void (*cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
                           real *largest, real *spectral);
     void (*cross_retract)(int64_t n, const la_cross_pairs *p, real c, const real *R, real *Q); /* Q <- (I - c R) Q */
-    void (*cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y);
+    void (*cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y, bool stream);
 } la_kernels;
 
 /* Normal deviates that one tile of a stream makes. */

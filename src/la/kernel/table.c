@@ -6,6 +6,7 @@
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/pick.h"
+#include "la/kernel/thin.h"
 #include "la/kernel/triangle.h"
 #include "la/kernel/step.h"
 #include "la/kernel/mix.h"

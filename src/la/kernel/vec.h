@@ -3,7 +3,9 @@
 #ifndef PSGD_LA_KERNEL_VEC_H
 #define PSGD_LA_KERNEL_VEC_H
 
+#include "la/kernel/bits.h"
 #include "la/kernel/kernel.h"
+#include "la/kernel/stream.h"
 
 #if defined(__AVX512F__)
 enum { VEC_BYTES = 64, TILE_COLUMNS = 4, CROSS_COLUMNS = 6 };
@@ -15,6 +17,7 @@ enum { VEC_BYTES = 16, TILE_COLUMNS = 2, CROSS_COLUMNS = 2 };
 enum { LANES = VEC_BYTES / sizeof(real), TILE_ROWS = 6, CROSS_ROWS = 4 };
 
 typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
+typedef bits vec_bits __attribute__((vector_size(VEC_BYTES), may_alias));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
@@ -28,15 +31,101 @@ ALWAYS_INLINE void vec_store(real *x, vec v)
     *(vec *)x = v;
 }
 
-/* The sum of the lanes, by halves. */
-ALWAYS_INLINE real vec_sum(vec v)
+/* The first count < LANES numbers; the other lanes are zero, or left alone in memory. */
+#if defined(__AVX512F__) && defined(PSGD_REAL_F64)
+ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
+{
+    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1U << count) - 1), x);
+}
+
+ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
+{
+    _mm512_mask_storeu_pd(x, (__mmask8)((1U << count) - 1), (__m512d)v);
+}
+#elif defined(__AVX512F__)
+ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
+{
+    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1U << count) - 1), x);
+}
+
+ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
+{
+    _mm512_mask_storeu_ps(x, (__mmask16)((1U << count) - 1), (__m512)v);
+}
+#else
+ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
+{
+    real lane[LANES] = {0};
+    for (int64_t l = 0; l < count; l++) lane[l] = x[l];
+    return vec_load(lane);
+}
+
+ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
 {
     real lane[LANES];
     vec_store(lane, v);
+    for (int64_t l = 0; l < count; l++) x[l] = lane[l];
+}
+#endif
+
+/* Past the caches; x is aligned to VEC_BYTES. Call stream_done before another thread reads it. */
+ALWAYS_INLINE void vec_stream(real *x, vec v)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_si512((void *)x, (__m512i)v);
+#elif defined(__AVX__)
+    _mm256_stream_si256((void *)x, (__m256i)v);
+#elif defined(__SSE2__)
+    _mm_stream_si128((void *)x, (__m128i)v);
+#else
+    vec_store(x, v);
+#endif
+}
+
+/* Numbers before the first that is aligned to VEC_BYTES, at most n. */
+ALWAYS_INLINE int64_t vec_head(const real *x, int64_t n)
+{
+    int64_t head = (int64_t)((VEC_BYTES - (uintptr_t)x % VEC_BYTES) % VEC_BYTES / sizeof(real));
+    return head < n ? head : n;
+}
+
+/* |v| as integers, and the larger of two such. */
+ALWAYS_INLINE vec_bits vec_abs_bits(vec v)
+{
+    return (vec_bits)v & (ABS_MASK - (vec_bits){0});
+}
+
+ALWAYS_INLINE vec_bits vec_larger(vec_bits a, vec_bits b)
+{
+    vec_bits more = a > b;
+    return (a & more) | (b & ~more);
+}
+
+ALWAYS_INLINE bits vec_largest(vec_bits v)
+{
+    bits lane[LANES], most = 0;
+    memcpy(lane, &v, sizeof v);
+    for (int l = 0; l < LANES; l++) most = lane[l] > most ? lane[l] : most;
+    return most;
+}
+
+/* The sum of the lanes, by halves. */
+ALWAYS_INLINE real vec_sum(vec v)
+{
+#if defined(__AVX512F__) && defined(PSGD_REAL_F64)
+    return _mm512_reduce_add_pd((__m512d)v);
+#elif defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    real lane[LANES];
+    vec_store(lane, v);
+#pragma GCC unroll 4
     for (int width = LANES / 2; width > 0; width /= 2) {
+#pragma GCC unroll 8
         for (int l = 0; l < width; l++) lane[l] += lane[l + width];
     }
     return lane[0];
+#endif
 }
 
 #endif
