@@ -8,6 +8,7 @@ set(PSGD_UNTYPED
   src/graph/builtin.c
   src/graph/graph.c
   src/graph/plan.c
+  src/graph/row_parameter.c
   src/graph/run.c
   src/graph/watch.c
   src/group/describe.c
@@ -25,6 +26,7 @@ set(PSGD_UNTYPED
   src/optim/minimize_small.c
   src/optim/optimizer.c
   src/optim/options.c
+  src/optim/rows.c
   src/optim/schedule.c
   src/optim/search.c
   src/optim/state.c

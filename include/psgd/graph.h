@@ -23,6 +23,7 @@
 
 #include <psgd/context.h>
 #include <psgd/dtype.h>
+#include <psgd/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,9 @@ void psgd_graph_free(psgd_graph *graph);
 /* Leaves. A parameter's name is for files; the slab has the parameters in the order of these calls. */
 psgd_node psgd_graph_input(psgd_graph *graph, int modes, const int64_t *shape);
 psgd_node psgd_graph_parameter(psgd_graph *graph, const char *name, int64_t rows, int64_t columns);
+/* A parameter that only embeddings of inputs read. In theta it is a whole matrix; at its place in v, gradient and hv
+ * are the rows of psgd_graph_rows, one after the other, and nothing else is read or written. */
+psgd_node psgd_graph_row_parameter(psgd_graph *graph, const char *name, int64_t rows, int64_t columns);
 
 /* Layers. In an affine map all modes of x but the last are its input; W is [out, in + 1], the result [out, n]. */
 psgd_node psgd_graph_affine(psgd_graph *graph, psgd_node x, psgd_node W);
@@ -111,6 +115,11 @@ psgd_status psgd_graph_hessian(psgd_graph *graph, const void *theta, const void 
 typedef void (*psgd_graph_watcher)(void *data, int parameter, int64_t count, const void *inputs, const void *gradients);
 psgd_status psgd_graph_watch(psgd_graph *graph, psgd_graph_watcher watcher, void *data);
 
+/* The rows of a row parameter that the tokens in the inputs name now; the list belongs to the graph and stands until
+ * the next call or run. Where psgd_graph_rows_most says 0 the parameter has no rows of its own: it is a plain one. */
+psgd_status psgd_graph_rows(psgd_graph *graph, int parameter, psgd_rows *rows);
+int64_t psgd_graph_rows_most(const psgd_graph *graph, int parameter);
+
 /* What a node is: its values (an input's are the caller's to write), its shape. */
 void *psgd_graph_values(psgd_graph *graph, psgd_node node);
 int psgd_graph_shape(const psgd_graph *graph, psgd_node node, const int64_t **shape);
@@ -141,6 +150,9 @@ typedef struct psgd_operand {
     /* value, and the others where live is true; all NULL while shapes are checked */
     void *value, *tangent, *gradient, *tangent_gradient;
     bool live; /* depends on a parameter, so it has a tangent and wants gradients */
+    /* A row parameter: row i of value is row place[i] of the others, where that is not negative; the gradients are
+     * zero at first and add is true. Else NULL. */
+    const int64_t *place;
 } psgd_operand;
 
 typedef struct psgd_op_call {

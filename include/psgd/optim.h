@@ -16,6 +16,7 @@
 #include <psgd/dtype.h>
 #include <psgd/options.h>
 #include <psgd/precond.h>
+#include <psgd/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,11 +25,13 @@ extern "C" {
 typedef struct psgd_optimizer psgd_optimizer;
 
 /* One parameter tensor. spec is its group; NULL: the option group, and always so with the option joint. Only the method
- * psgd looks at it. */
+ * psgd looks at it. rows is the most rows (of its first mode) that a gradient given to psgd_optimizer_step_rows has;
+ * 0: gradients are whole. */
 typedef struct psgd_tensor {
     const char *spec;
     int modes;
     const int64_t *shape;
+    int64_t rows;
 } psgd_tensor;
 
 /* The methods, from 0; NULL past the last. */
@@ -59,6 +62,18 @@ psgd_status psgd_optimizer_draw(const psgd_optimizer *optimizer, int tensor, voi
  * PSGD_OK until more than the option max-skipped come in a row; then it is PSGD_ERR_NOT_FINITE. */
 psgd_status psgd_optimizer_step(psgd_optimizer *optimizer, void *const *theta, const void *const *gradient,
                                 const void *const *v, const void *const *h);
+
+/* One step with row-sparse gradients: rows[i] is NULL for a tensor whose arrays are whole, else its gradient, v and h
+ * are [count, numbers of a row]. Rows that are absent keep their parameters and the method's state; the work is that of
+ * the rows present. For sgd and adagrad that is the step that zeros in their place would make; sparse-adam leaves the
+ * moments of absent rows as they are; psgd takes kron(diag,G), scan and scaw with the option rows (exact unless lazy is
+ * asked for), without momentum. Clipping is joint over all that is there; clip-rms is over the rows present. Other
+ * methods, and the options l2 and decay, would touch every row: they are refused when the optimizer is created.
+ *
+ * draw_rows: the rows of the v that psgd_optimizer_draw would give. */
+psgd_status psgd_optimizer_step_rows(psgd_optimizer *optimizer, void *const *theta, const psgd_rows *const *rows,
+                                     const void *const *gradient, const void *const *v, const void *const *h);
+psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *optimizer, int tensor, const psgd_rows *rows, void *v);
 
 /* For kfac: count rows of activations (the inputs of a layer, as many as the tensor has columns) and of gradients with
  * respect to its outputs (as many as it has rows), to be used instead of gradients for this tensor. */

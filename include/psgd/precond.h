@@ -10,6 +10,7 @@
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 #include <psgd/options.h>
+#include <psgd/rows.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,7 +19,7 @@ extern "C" {
 typedef struct psgd_precond psgd_precond;
 
 /* Options (psgd_precond_options_text lists them): criterion, damping, step, norm, init-scale, init, pairs, integrate,
- * unbiased, batch, average. options may be NULL and need not outlive the call. */
+ * rows, unbiased, batch, average. options may be NULL and need not outlive the call. */
 psgd_status psgd_precond_create(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
                                 psgd_dtype dtype, const psgd_options *options, psgd_precond **precond);
 void psgd_precond_free(psgd_precond *precond);
@@ -47,6 +48,13 @@ typedef enum psgd_operator {
 
 /* y <- the operator times x; x and y may be the same array. */
 psgd_status psgd_precond_apply(const psgd_precond *precond, psgd_operator what, const void *x, void *y);
+
+/* The same for some rows of a matrix, on kron(diag,G), scan or scaw with the option rows: v, h, x and y are [count,
+ * columns]. rows exact: as if v had been drawn for the other rows too, where h is zero (or damping * v), and the mean
+ * over it taken. rows lazy: the other rows take no part. An update from no row at all changes nothing. */
+psgd_status psgd_precond_update_rows(psgd_precond *precond, const psgd_rows *rows, const void *v, const void *h);
+psgd_status psgd_precond_apply_rows(const psgd_precond *precond, psgd_operator what, const psgd_rows *rows,
+                                    const void *x, void *y);
 
 /* h'Ph + v'P^-1 v for this pair, or its expectation over v where that is integrated out (v may then be NULL) (with
  * damping as in an update): what the fit makes small in the mean. */

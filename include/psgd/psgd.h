@@ -14,6 +14,7 @@
 #include <psgd/plan.h>
 #include <psgd/precond.h>
 #include <psgd/random.h>
+#include <psgd/rows.h>
 #include <psgd/status.h>
 #include <psgd/user_group.h>
 

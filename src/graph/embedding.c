@@ -20,13 +20,15 @@ static psgd_status embedding_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-static void look_up(const psgd_op_call *call, const real *W, real *y)
+/* y from the rows of a matrix; place, where it is not NULL, tells where it has the row of a word. */
+static void look_up(const psgd_op_call *call, const real *W, const int64_t *place, real *y)
 {
     int64_t times = call->output.shape[0], features = call->output.shape[1], n = call->output.shape[2];
     const real *tokens = X(call, 0);
     for (int64_t t = 0; t < times; t++) {
         for (int64_t j = 0; j < n; j++) {
-            const real *row = W + (int64_t)tokens[t * n + j] * (features + 1);
+            int64_t word = (int64_t)tokens[t * n + j];
+            const real *row = W + (place ? place[word] : word) * (features + 1);
             real *to = y + t * features * n + j;
             for (int64_t i = 0; i < features; i++) to[i * n] = row[i];
         }
@@ -43,23 +45,25 @@ static psgd_status embedding_forward(psgd_op_call *call)
         return psgd__fail(PSGD_ERR_ARGUMENT, "token %g at entry %lld is not a whole number from 0 to %lld",
                           (double)token, (long long)i, (long long)(words - 1));
     }
-    look_up(call, X(call, 1), Y(call));
+    look_up(call, X(call, 1), NULL, Y(call));
     return PSGD_OK;
 }
 
 static void embedding_tangent(psgd_op_call *call)
 {
-    look_up(call, TX(call, 1), TY(call));
+    look_up(call, TX(call, 1), call->input[1].place, TY(call));
 }
 
 static void add_rows(const psgd_op_call *call, const real *dy, real *dW)
 {
     int64_t times = call->output.shape[0], features = call->output.shape[1], n = call->output.shape[2];
     const real *tokens = X(call, 0);
+    const int64_t *place = call->input[1].place;
     if (!call->add[1]) memset(dW, 0, (size_t)call->input[1].size * sizeof *dW);
     for (int64_t t = 0; t < times; t++) {
         for (int64_t j = 0; j < n; j++) {
-            real *row = dW + (int64_t)tokens[t * n + j] * (features + 1);
+            int64_t word = (int64_t)tokens[t * n + j];
+            real *row = dW + (place ? place[word] : word) * (features + 1);
             const real *from = dy + t * features * n + j;
             for (int64_t i = 0; i < features; i++) row[i] += from[i * n];
         }

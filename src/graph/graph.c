@@ -24,7 +24,11 @@ void psgd_graph_free(psgd_graph *self)
 {
     if (!self) return;
     for (int i = 0; i < self->count; i++) psgd__free(self->context, (void *)self->nodes[i].call.options);
-    for (int i = 0; i < self->parameter_count; i++) psgd__free(self->context, self->parameters[i].name);
+    for (int i = 0; i < self->parameter_count; i++) {
+        psgd__free(self->context, self->parameters[i].name);
+        psgd__free(self->context, self->parameters[i].index);
+        psgd__free(self->context, self->parameters[i].place);
+    }
     psgd__free(self->context, self->nodes);
     psgd__free(self->context, self->parameters);
     psgd__free(self->context, self->arena);
@@ -156,6 +160,13 @@ psgd_node psgd_graph_parameter(psgd_graph *self, const char *name, int64_t rows,
     return self->count++;
 }
 
+psgd_node psgd_graph_row_parameter(psgd_graph *self, const char *name, int64_t rows, int64_t columns)
+{
+    psgd_node node = psgd_graph_parameter(self, name, rows, columns);
+    if (node >= 0) self->parameters[self->nodes[node].parameter].by_rows = true;
+    return node;
+}
+
 /* "affine (node 3) of [784, 64], [10, 784]: " before the sentence. */
 static psgd_node refuse_op(psgd_graph *self, psgd_status status, const psgd_op *op, const psgd_op_call *call)
 {
@@ -227,6 +238,7 @@ psgd_status psgd_graph_finish(psgd_graph *self, psgd_node loss)
     if (!tensor->live) return psgd__fail(PSGD_ERR_ARGUMENT, "the loss depends on no parameter");
     self->loss = loss;
     PSGD_TRY(psgd__graph_plan(self));
+    PSGD_TRY(psgd__graph_plan_rows(self));
     self->finished = true;
     return PSGD_OK;
 }

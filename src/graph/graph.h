@@ -22,6 +22,11 @@ typedef struct graph_parameter {
     int64_t shape[2], offset;
     psgd_node node;
     bool used;
+    /* A row parameter. */
+    bool by_rows;
+    int64_t count, most; /* rows of the last run; the most that one can have */
+    int64_t *index;      /* [most] */
+    int64_t *place;      /* [shape[0]]: -1, or where a row of the matrix is in index */
 } graph_parameter;
 
 struct psgd_graph {
@@ -55,6 +60,10 @@ void psgd__graph_show(psgd_graph *graph, const graph_node *node);
 
 /* Bytes of the arena that a run touches: loss alone, with gradients, with Hv. */
 int64_t psgd__graph_touched(const psgd_graph *graph, bool gradient, bool hessian);
+
+/* Row parameters: room for their lists, and the lists for the tokens in the inputs now. */
+psgd_status psgd__graph_plan_rows(psgd_graph *graph);
+psgd_status psgd__graph_find_rows(psgd_graph *graph);
 
 /* "[3, 4]" into a buffer. Returns it. */
 const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160]);

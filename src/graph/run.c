@@ -34,6 +34,7 @@ static void bind_slabs(psgd_graph *self, const slabs *to, bool training)
             tensor->tangent = to->v ? (char *)to->v + at : NULL;
             tensor->gradient = to->gradient ? to->gradient + at : NULL;
             tensor->tangent_gradient = to->hv ? to->hv + at : NULL;
+            tensor->place = self->parameters[parameter].place;
         }
     }
 }
@@ -64,8 +65,9 @@ static void backward(psgd_graph *self, const slabs *to)
     size_t number = psgd_dtype_size(self->dtype);
     for (int i = 0; i < self->parameter_count; i++) {
         const graph_parameter *p = &self->parameters[i];
-        if (p->used) continue;
-        size_t at = (size_t)p->offset * number, bytes = (size_t)(p->shape[0] * p->shape[1]) * number;
+        if (p->used && !p->by_rows) continue;
+        size_t at = (size_t)p->offset * number;
+        size_t bytes = (size_t)((p->by_rows ? p->count : p->shape[0]) * p->shape[1]) * number;
         memset(to->gradient + at, 0, bytes);
         if (to->hv) memset(to->hv + at, 0, bytes);
     }
@@ -90,6 +92,7 @@ static double loss_value(const psgd_graph *self)
 psgd_status psgd_graph_loss(psgd_graph *self, const void *theta, double *loss)
 {
     PSGD_TRY(check_run(self, theta, loss));
+    PSGD_TRY(psgd__graph_find_rows(self));
     bind_slabs(self, &(slabs){.theta = theta}, false);
     PSGD_TRY(forward(self, false));
     *loss = loss_value(self);
@@ -101,6 +104,7 @@ psgd_status psgd_graph_gradient(psgd_graph *self, const void *theta, void *gradi
     PSGD_TRY(check_run(self, theta, loss));
     if (!gradient) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_gradient: gradient is NULL");
     slabs to = {.theta = theta, .gradient = gradient};
+    PSGD_TRY(psgd__graph_find_rows(self));
     bind_slabs(self, &to, true);
     PSGD_TRY(forward(self, false));
     backward(self, &to);
@@ -116,6 +120,7 @@ psgd_status psgd_graph_hessian(psgd_graph *self, const void *theta, const void *
         return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_hessian: v, gradient and hv must not be NULL");
     }
     slabs to = {.theta = theta, .v = v, .gradient = gradient, .hv = hv};
+    PSGD_TRY(psgd__graph_find_rows(self));
     bind_slabs(self, &to, true);
     PSGD_TRY(forward(self, true));
     backward(self, &to);

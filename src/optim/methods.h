@@ -5,8 +5,8 @@
 #include "optim/method.h"
 
 #define METHODS(each)                                                                                                  \
-    each(psgd) each(sgd) each(momentum) each(nesterov) each(adagrad) each(rmsprop) each(adam) each(adamw) each(esgd)   \
-        each(kfac) each(lbfgs) each(newton_cg)
+    each(psgd) each(sgd) each(momentum) each(nesterov) each(adagrad) each(rmsprop) each(adam) each(adamw)              \
+        each(sparse_adam) each(esgd) each(kfac) each(lbfgs) each(newton_cg)
 
 #define METHOD_OPS(name)     PSGD_TYPED(name##_method)
 #define DECLARE_METHOD(name) extern const method_ops METHOD_OPS(name);

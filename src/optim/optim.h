@@ -54,6 +54,7 @@ typedef struct method_kind {
     bool products;                     /* takes (v, Hv) on update steps; with fits: as the criterion says */
     bool searches;                     /* only by iterate: makes evaluations of its own */
     bool nesterov;                     /* always */
+    bool rows;                         /* takes gradients of some rows; the state of the others stays */
 } method_kind;
 
 typedef struct part {
@@ -63,6 +64,9 @@ typedef struct part {
     void *state;     /* the method's, in the slab */
     int64_t state_numbers;
     psgd_precond *precond;
+    int64_t rows_most;     /* in a row-sparse gradient; 0: there are none */
+    void *packed;          /* [1 + state_numbers / n][rows_most][n / shape[0]]: parameters and state of those rows */
+    const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
 } part;
 
 /* Everything that changes from step to step and is a plain number: one block in a saved state. */
@@ -89,6 +93,8 @@ struct psgd_optimizer {
     void *direction;     /* [total], where a step cannot be taken in one pass */
     void *probe;         /* [largest * pairs], where v is drawn here */
     psgd_precond *joint; /* the one of all tensors, where the option says so; theirs are NULL then */
+    void *packed;        /* slab for the parts' */
+    void **row_theta;    /* [part_count] while a step runs on rows */
     optim_counters now;
     char note[OPTIM_NOTE];
 
@@ -108,6 +114,9 @@ static inline bool optim_uses_products(const psgd_optimizer *self)
 psgd_status psgd__optimizer_image(const psgd_optimizer *self, char **image, int64_t *bytes);
 psgd_status psgd__optimizer_restore(psgd_optimizer *self, const char *image, int64_t bytes);
 
+/* For a tensor with row-sparse gradients: whether method and options can do with those. */
+psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given);
+
 /* The fit of preconditioners, or the second moment of products, is due on the coming step. */
 bool psgd__optim_update_due(const psgd_optimizer *self);
 
@@ -121,6 +130,10 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_step_##type(psgd_optimizer *self, void *const *theta, const void *const *gradient,         \
                                         const void *const *v, const void *const *h);                                   \
     psgd_status psgd__optim_iterate_##type(psgd_optimizer *self, void *const *theta, double *loss);                    \
+    psgd_status psgd__optim_build_rows_##type(psgd_optimizer *self);                                                   \
+    psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \
+                                             const void *const *gradient, const void *const *v, const void *const *h); \
+    void psgd__optim_draw_rows_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);         \
     void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, void *v);                                     \
     void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \
     psgd_status psgd__optim_observe_##type(psgd_optimizer *self, int tensor, int64_t count, const void *activations,   \

@@ -95,6 +95,8 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
         return psgd__fail(PSGD_ERR_ARGUMENT, "there are more parameters than can be counted");
     }
     if (p->n > self->largest) self->largest = p->n;
+    PSGD_TRY(psgd__optim_check_rows(self, index, tensor));
+    p->rows_most = tensor->rows < p->shape[0] ? tensor->rows : p->shape[0];
     if (!self->kind->fits) return PSGD_OK;
     if (self->settings.joint && tensor->spec) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
@@ -105,8 +107,10 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     if (self->settings.joint) return PSGD_OK;
 
     const char *source = tensor->spec ? tensor->spec : self->settings.group;
-    psgd_status status = psgd__precond_create(self->context, source, tensor->modes, p->shape, self->dtype,
-                                              &self->settings.fit, &self->work, &p->precond);
+    precond_settings fit = self->settings.fit;
+    fit.rows = p->rows_most == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
+    psgd_status status = psgd__precond_create(self->context, source, tensor->modes, p->shape, self->dtype, &fit,
+                                              &self->work, &p->precond);
     return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", index);
 }
 
@@ -137,7 +141,8 @@ static psgd_status build(psgd_optimizer *self, int method, int tensor_count, con
     }
     if (self->settings.joint && self->kind->fits) PSGD_TRY(create_joint(self));
     self->settings.group = NULL;
-    return TYPED_CALL(self, build, self, method);
+    PSGD_TRY(TYPED_CALL(self, build, self, method));
+    return TYPED_CALL(self, build_rows, self);
 }
 
 psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
@@ -181,6 +186,8 @@ void psgd_optimizer_free(psgd_optimizer *self)
     psgd__free(self->context, self->direction);
     psgd__free(self->context, self->probe);
     psgd__free(self->context, self->closure);
+    psgd__free(self->context, self->packed);
+    psgd__free(self->context, self->row_theta);
     psgd__work_free(&self->work);
     psgd__free(self->context, self);
 }

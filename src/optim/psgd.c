@@ -29,6 +29,13 @@ static void average(const method_args *a)
     la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
 }
 
+static psgd_status update_part(const method_args *a, int64_t count, const real *v, const real *h)
+{
+    psgd_precond *precond = a->part->precond;
+    return a->part->rows ? PSGD_TYPED(psgd__precond_update_rows)(precond, a->part->rows, v, h)
+                         : PSGD_TYPED(psgd__precond_update)(precond, count, v, h);
+}
+
 static psgd_status fit_newton(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
@@ -39,7 +46,7 @@ static psgd_status fit_newton(const method_args *a)
         la_axpy(n, (real)set->l2, a->v, a->self->probe);
         h = a->self->probe;
     }
-    return PSGD_TYPED(psgd__precond_update)(a->part->precond, set->fit.pairs, a->v, h);
+    return update_part(a, set->fit.pairs, a->v, h);
 }
 
 static psgd_status fit_fisher(const method_args *a)
@@ -47,8 +54,13 @@ static psgd_status fit_fisher(const method_args *a)
     const optim_settings *set = &a->self->settings;
     const real *h = set->whiten == WHITEN_MOMENTUM || set->l2 > 0 ? a->out : a->g;
     real *v = set->fit.integrate ? NULL : a->self->probe;
-    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), v);
-    return PSGD_TYPED(psgd__precond_update)(a->part->precond, 1, v, h);
+    int tensor = (int)(a->part - a->self->parts);
+    if (v && a->part->rows) {
+        PSGD_TYPED(psgd__optim_draw_rows)(a->self, tensor, a->part->rows, v);
+    } else if (v) {
+        PSGD_TYPED(psgd__optim_draw)(a->self, tensor, v);
+    }
+    return update_part(a, 1, v, h);
 }
 
 static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
@@ -131,14 +143,20 @@ static void psgd_advance(const method_args *a)
     }
     average(a);
     if (a->update && !raw) fit(a);
-    apply(a->self, a->part->precond, a->out);
+    if (a->part->rows) {
+        psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
+        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, what, a->part->rows, a->out, a->out);
+    } else {
+        apply(a->self, a->part->precond, a->out);
+    }
 }
 
 const method_ops METHOD_OPS(psgd) = {
     .kind = {.name = "psgd",
              .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
              .lr = 0.01,
-             .fits = true},
+             .fits = true,
+             .rows = true},
     .advance = psgd_advance,
     .finish = psgd_finish,
     .numbers = psgd_numbers,

@@ -7,6 +7,6 @@ static void sgd_advance(const method_args *a)
 }
 
 const method_ops METHOD_OPS(sgd) = {
-    .kind = {.name = "sgd", .summary = "gradient descent", .lr = 0.01},
+    .kind = {.name = "sgd", .summary = "gradient descent", .lr = 0.01, .rows = true},
     .advance = sgd_advance,
 };

@@ -60,13 +60,13 @@ void form_keep_average(psgd_precond *self, const real *h)
     for (int64_t i = 0; i < self->n; i++) s[i] = (real)(keep * (double)s[i] + (1 - keep) * (double)h[i]);
 }
 
-psgd_status form_pairs(psgd_precond *self, int64_t count, const real *v, const real *h, formed *f)
+psgd_status form_pairs(psgd_precond *self, int64_t size, int64_t count, const real *v, const real *h, formed *f)
 {
     const precond_settings *set = &self->settings;
-    int64_t n = count * self->n;
+    int64_t n = count * size;
     real *A = psgd__work_at(self->work, self->at_A), *B = psgd__work_at(self->work, self->at_B);
     bool use_v = !set->integrate;
-    *f = (formed){.pair = {.A = view_rows(A, self->n, count), .h = view_rows((real *)h, self->n, count)}};
+    *f = (formed){.pair = {.A = view_rows(A, size, count), .h = view_rows((real *)h, size, count)}};
     f->pair.B = f->pair.v = view_over(f->pair.A, NULL);
 
     real h_most;
@@ -94,10 +94,10 @@ psgd_status form_pairs(psgd_precond *self, int64_t count, const real *v, const r
     return PSGD_OK;
 }
 
-void form_norms(psgd_precond *self, int64_t count, formed *f)
+void form_norms(int64_t n, formed *f)
 {
     f->h_norm = ldexp(sqrt(la_view_energy(f->pair.A)), f->h_exponent);
-    f->v_norm = f->pair.B.x ? ldexp(sqrt(la_view_energy(f->pair.B)), f->v_exponent) : sqrt((double)(count * self->n));
+    f->v_norm = f->pair.B.x ? ldexp(sqrt(la_view_energy(f->pair.B)), f->v_exponent) : sqrt((double)n);
 }
 
 /* Where v is integrated out, the size of E[BB'] stands for that of B. */
@@ -106,31 +106,37 @@ static double log_largest(double value, int exponent)
     return value > 0 ? log2(value) + exponent : -HUGE_VAL;
 }
 
+psgd_status form_level(int64_t n, double other, formed *f)
+{
+    view A = f->pair.A, B = f->pair.B;
+    double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
+    if (!isfinite(a)) return refuse("Qh", n, A.x);
+    if (!isfinite(b) || !isfinite(other)) return refuse("Q^-T v", B.x ? n : 0, B.x);
+
+    double most = fmax(fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent)), log_largest(other, 0));
+    int e = fabs(most) <= SQUARE_LIMIT || !isfinite(most) ? 0 : (int)most;
+    scale_down(n, e - f->h_exponent, A.x);
+    if (B.x) scale_down(n, e - f->v_exponent, B.x);
+    f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
+    f->weight = ldexp(1, 2 * e);
+    return PSGD_OK;
+}
+
 psgd_status form_images(psgd_precond *self, int64_t count, formed *f)
 {
     group *root = self->root;
     view A = f->pair.A, B = f->pair.B;
-    int64_t n = count * self->n;
+    double damping = self->settings.damping;
     if (B.x && root->ops->form) {
         root->ops->form(root, A, B);
     } else {
         root->ops->mul(root, A);
         if (B.x) root->ops->solve_t(root, B);
     }
-    double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
-    if (!B.x) b = sqrt(psgd__group_energy(root, true));
-    if (!isfinite(a)) return refuse("Qh", n, A.x);
-    if (!isfinite(b)) return refuse("Q^-T v", B.x ? n : 0, B.x);
-
-    double most = fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent));
-    int e = fabs(most) <= SQUARE_LIMIT || !isfinite(most) ? 0 : (int)most;
-    scale_down(n, e - f->h_exponent, A.x);
-    if (B.x) scale_down(n, e - f->v_exponent, B.x);
-    f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
-    f->weight = ldexp(1, 2 * e);
+    PSGD_TRY(form_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), f));
     if (!B.x) {
-        f->pair.gram = ldexp(self->settings.damping * self->settings.damping * (double)count, -2 * e);
-        f->pair.gram_inverse = -ldexp((double)count, -2 * e);
+        f->pair.gram = damping * damping * (double)count / f->weight;
+        f->pair.gram_inverse = -(double)count / f->weight;
     }
     return PSGD_OK;
 }

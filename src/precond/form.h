@@ -9,6 +9,7 @@
 #define form_pairs        PSGD_TYPED(psgd__form_pairs)
 #define form_norms        PSGD_TYPED(psgd__form_norms)
 #define form_images       PSGD_TYPED(psgd__form_images)
+#define form_level        PSGD_TYPED(psgd__form_level)
 #define form_keep_average PSGD_TYPED(psgd__form_keep_average)
 
 typedef struct formed {
@@ -19,14 +20,18 @@ typedef struct formed {
     double weight;              /* after form_images: true AA' = weight AA' */
 } formed;
 
-/* Copies h, with damping and average as the criterion wants them, and v. Refuses what is not finite. */
-psgd_status form_pairs(psgd_precond *self, int64_t count, const real *v, const real *h, formed *f);
+/* Copies h, with damping and average as the criterion wants them, and v: count pairs of n numbers, which is the size of
+ * the tensor but where some of its rows are meant. Refuses what is not finite. */
+psgd_status form_pairs(psgd_precond *self, int64_t n, int64_t count, const real *v, const real *h, formed *f);
 
-/* Frobenius norms of the copies, in true units. */
-void form_norms(psgd_precond *self, int64_t count, formed *f);
+/* Frobenius norms of the copies, in true units; where there is no v, of n numbers whose variance is 1. */
+void form_norms(int64_t n, formed *f);
 
 /* Multiplies by Q and Q^-T and brings A and B to a common scale. */
 psgd_status form_images(psgd_precond *self, int64_t count, formed *f);
+
+/* Brings A and B, which are images already, to a common scale; other is the size of what was integrated out. */
+psgd_status form_level(int64_t n, double other, formed *f);
 
 /* s <- the moving average with h in it, where unbiased. */
 void form_keep_average(psgd_precond *self, const real *h);

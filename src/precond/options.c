@@ -7,6 +7,7 @@
 static const char *const criteria[] = {"newton", "fisher", NULL};
 static const char *const norms[] = {"auto", "max", "spectral", "second", "none", NULL};
 static const char *const inits[] = {"scale", "first", NULL};
+static const char *const rows[] = {"none", "exact", "lazy", NULL};
 
 #define FIELD(name) offsetof(precond_settings, name)
 
@@ -26,6 +27,8 @@ const option_row psgd__precond_options[] = {
     {"pairs", OPTION_COUNT, FIELD(pairs), "1", .least = 1, .most = 1e6, .help = "the most pairs (v, h) of one update"},
     {"integrate", OPTION_FLAG, FIELD(integrate), "no",
      .help = "take the expectation over v in closed form; of newton's h = Hv only the term in v"},
+    {"rows", OPTION_CHOICE, FIELD(rows), "none", .choices = rows,
+     .help = "kron(diag,G) with gradients of some rows: v integrated out on the others, or those left alone"},
     {"unbiased", OPTION_FLAG, FIELD(unbiased), "no",
      .help = "fisher: g - s + s/sqrt(batch) for g, s its moving average; P^2/batch then estimates F^-1"},
     {"batch", OPTION_COUNT, FIELD(batch), "1", .least = 1, .most = 1e12, .help = "unbiased: samples in a gradient"},

@@ -1,5 +1,6 @@
 /* The public face of the preconditioner: everything is checked here, and the typed half trusts it. */
 #include "precond/precond.h"
+#include "core/rows.h"
 
 #include <math.h>
 
@@ -77,6 +78,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
     psgd__work_begin(self->work);
 
     psgd_status status = build(self, source, modes, shape, shared != NULL);
+    if (status == PSGD_OK && settings->rows != ROWS_NONE) status = psgd__precond_check_rows(self);
     if (status != PSGD_OK) {
         self->segments.sizes = NULL; /* still the caller's */
         psgd_precond_free(self);
@@ -146,6 +148,41 @@ psgd_status psgd_precond_apply(const psgd_precond *self, psgd_operator what, con
         return psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
     }
     TYPED_CALL(self, apply, self, what, x, y);
+    return PSGD_OK;
+}
+
+psgd_status psgd__precond_check_rows(const psgd_precond *self)
+{
+    return TYPED_CALL(self, check_rows, self);
+}
+
+static psgd_status check_list(const psgd_precond *self, const psgd_rows *rows)
+{
+    if (!self || !rows) return psgd__fail(PSGD_ERR_ARGUMENT, "rows need a preconditioner and their list");
+    if (self->settings.rows == ROWS_NONE) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "this preconditioner takes whole arrays; the option rows is none");
+    }
+    return psgd__rows_check(rows, psgd_precond_factor_size(self, 0));
+}
+
+psgd_status psgd_precond_update_rows(psgd_precond *self, const psgd_rows *rows, const void *v, const void *h)
+{
+    PSGD_TRY(check_list(self, rows));
+    if (rows->count > 0 && (!h || (!v && !self->settings.integrate))) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "an update needs h and v; only the option integrate does without v");
+    }
+    return TYPED_CALL(self, update_rows, self, rows, v, h);
+}
+
+psgd_status psgd_precond_apply_rows(const psgd_precond *self, psgd_operator what, const psgd_rows *rows, const void *x,
+                                    void *y)
+{
+    PSGD_TRY(check_list(self, rows));
+    if (rows->count > 0 && (!x || !y)) return psgd__fail(PSGD_ERR_ARGUMENT, "apply needs x and y");
+    if ((int)what < 0 || what > PSGD_APPLY_QT_INVERSE) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
+    }
+    TYPED_CALL(self, apply_rows, self, what, rows, x, y);
     return PSGD_OK;
 }
 

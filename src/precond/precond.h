@@ -13,11 +13,13 @@
 typedef enum criterion { CRITERION_NEWTON, CRITERION_FISHER } criterion;
 typedef enum norm_choice { NORM_AUTO, NORM_MAX, NORM_SPECTRAL, NORM_SECOND, NORM_NONE } norm_choice;
 typedef enum init_choice { INIT_SCALE, INIT_FIRST } init_choice;
+typedef enum rows_choice { ROWS_NONE, ROWS_EXACT, ROWS_LAZY } rows_choice;
 
 typedef struct precond_settings {
     int criterion; /* enum criterion */
     int norm;      /* enum norm_choice */
     int init;      /* enum init_choice */
+    int rows;      /* enum rows_choice */
     double damping, step, init_scale, average;
     int64_t pairs, batch;
     bool integrate, unbiased;
@@ -75,11 +77,19 @@ psgd_status psgd__precond_update_many(int count, psgd_precond *const *preconds, 
 /* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
 void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);
 
+/* Refuses a preconditioner whose group mixes rows or whose settings need whole gradients. */
+psgd_status psgd__precond_check_rows(const psgd_precond *self);
+
 #define PRECOND_TYPED(type)                                                                                            \
     psgd_status psgd__precond_build_##type(psgd_precond *self, const spec_tree *tree);                                 \
     void psgd__precond_release_##type(psgd_precond *self);                                                             \
     psgd_status psgd__precond_update_##type(psgd_precond *self, int64_t count, const void *v, const void *h);          \
     void psgd__precond_apply_##type(const psgd_precond *self, psgd_operator what, const void *x, void *y);             \
+    psgd_status psgd__precond_check_rows_##type(const psgd_precond *self);                                             \
+    psgd_status psgd__precond_update_rows_##type(psgd_precond *self, const psgd_rows *rows, const void *v,             \
+                                                 const void *h);                                                       \
+    void psgd__precond_apply_rows_##type(const psgd_precond *self, psgd_operator what, const psgd_rows *rows,          \
+                                         const void *x, void *y);                                                      \
     void psgd__precond_descend_##type(const psgd_precond *self, double rate, const void *g, void *theta);              \
     psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
     psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \

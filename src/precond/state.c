@@ -24,7 +24,10 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
         return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld numbers are more than can be counted",
                           (long long)set->pairs, (long long)self->n);
     }
-    group_args args = {.context = self->context, .pairs = set->pairs, .integrate = set->integrate, .work = self->work};
+    group_args args = {.context = self->context,
+                       .pairs = set->pairs,
+                       .integrate = set->integrate || set->rows == ROWS_EXACT,
+                       .work = self->work};
     PSGD_TRY(psgd__group_create(&args, tree, &root));
     self->root = root;
 
@@ -111,7 +114,7 @@ void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator wha
 psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *v, const void *h, double *value)
 {
     formed f;
-    PSGD_TRY(form_pairs(self, 1, v, h, &f));
+    PSGD_TRY(form_pairs(self, self->n, 1, v, h, &f));
     PSGD_TRY(form_images(self, 1, &f));
     double a = la_view_energy(f.pair.A), damping = self->settings.damping;
     if (self->settings.integrate) {

@@ -4,9 +4,8 @@
  * Nothing changes before A and B are known to be finite. They are scaled by a common power of two where their squares
  * would leave the number type, and those of a part of a sum once more where they are small beside the other parts; the
  * weight that undoes it goes to the normaliser. */
-#include "precond/form.h"
+#include "precond/update.h"
 #include "precond/guard.h"
-#include "precond/normaliser.h"
 #include "la/la.h"
 
 #include <math.h>
@@ -23,15 +22,6 @@ static const double SMALL = 0x1p-40, VANISHING = 0x1p-10;
 enum { MOST_MAGNIFIED = 100 };
 static const double LEAST_CAPTURED = 0x1p-50, MOST_CAPTURED = 0x1p60;
 #endif
-
-typedef struct update {
-    psgd_precond *self;
-    normaliser measure;
-    double weight;
-    double count; /* pairs */
-    double most;  /* an upper bound of the energy of h and v */
-    bool settle;  /* a unit has come near a limit of the number type */
-} update;
 
 /* R of one unit into the workspace. */
 static void project(const group *unit, const group_pair *pair, real *R)
@@ -57,7 +47,7 @@ static bool vanishing(const update *u, const unit_measure *m, double c)
     return (h == 0 || R <= limit * h * h) && (v == 0 || R <= limit * v * v);
 }
 
-static void step_unit(update *u, group *unit, const unit_measure *m)
+void update_step(update *u, group *unit, const unit_measure *m)
 {
     psgd_precond *self = u->self;
     double c = u->measure(m);
@@ -123,7 +113,7 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
     if (how.moved) u->settle = guard_after(unit, 0.5, 1) || u->settle;
 }
 
-static psgd_status update_unit(group *unit, const group_pair *given, void *data)
+psgd_status update_unit(group *unit, const group_pair *given, void *data)
 {
     update *u = data;
     group_pair pair = *given;
@@ -148,13 +138,12 @@ static psgd_status update_unit(group *unit, const group_pair *given, void *data)
         project(unit, &pair, R);
         m.largest = (double)unit->ops->r_max(unit, R);
     }
-    step_unit(u, unit, &m);
+    update_step(u, unit, &m);
     if (e) magnify(&pair, &m.weight, -e);
     return PSGD_OK;
 }
 
-/* The scale of I that would make ||Ph|| = ||v|| for this pair: Q = sqrt(||v|| / ||h||) I. */
-static void start_from(psgd_precond *self, const formed *f)
+void update_start_from(psgd_precond *self, const formed *f)
 {
     if (!(f->v_norm > 0) || !(f->h_norm > 0)) return;
     double scale = sqrt(f->v_norm / f->h_norm);
@@ -162,8 +151,7 @@ static void start_from(psgd_precond *self, const formed *f)
     self->waiting = false;
 }
 
-/* After all units have made their steps. */
-static void count_update(const update *u)
+void update_count(const update *u)
 {
     psgd_precond *self = u->self;
     self->updates++;
@@ -195,7 +183,7 @@ static psgd_status step_captured(group *unit, const group_pair *pair, void *data
                       .weight = 1,
                       .step = c->common.self->settings.step};
     c->at++;
-    step_unit(&c->common, unit, &m);
+    update_step(&c->common, unit, &m);
     return PSGD_OK;
 }
 
@@ -229,7 +217,7 @@ static bool update_captured(psgd_precond *self, const real *v, const real *h)
     }
     c.at = 0;
     psgd__group_units(root, &empty, step_captured, &c);
-    count_update(&c.common);
+    update_count(&c.common);
     return true;
 }
 
@@ -239,10 +227,10 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
         return PSGD_OK;
     }
     formed f;
-    PSGD_TRY(form_pairs(self, count, v, h, &f));
+    PSGD_TRY(form_pairs(self, self->n, count, v, h, &f));
     if (self->waiting) {
-        form_norms(self, count, &f);
-        start_from(self, &f);
+        form_norms(self->n * count, &f);
+        update_start_from(self, &f);
     }
     PSGD_TRY(form_images(self, count, &f));
     form_keep_average(self, h);
@@ -254,6 +242,6 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
                 .count = (double)count};
     u.most = u.count * (double)self->n * (f.h_most * f.h_most + f.v_most * f.v_most);
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
-    count_update(&u);
+    update_count(&u);
     return PSGD_OK;
 }

@@ -1,0 +1,162 @@
+/* Times of the paper's language model on Wikitext-2's sizes: 33,278 words, two LSTM layers of 200 units, batch 20, 35
+ * steps back, dropout 0.2, in f32, on random words. Prints "name milliseconds" lines, the smallest of all rounds;
+ * bench/language.py runs it beside PyTorch. Every kind of step is timed in turn within a round, so that what else the
+ * machine does meets them all. */
+#include "model/language.h"
+
+#include <psgd/psgd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { MATRICES = 4, WORDS = 33278, HIDDEN = 200, TIMES = 35, BATCH = 20 };
+
+typedef struct bench {
+    psgd_graph *graph;
+    language_nodes nodes;
+    float *theta, *g, *v, *hv;
+    int count; /* of matrices */
+} bench;
+
+typedef struct method {
+    const char *name, *method, *criterion, *group;
+    int every;
+    psgd_optimizer *optimizer;
+    double least;
+} method;
+
+static double milliseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+static int failed(psgd_status status)
+{
+    if (status != PSGD_OK) fprintf(stderr, "%s\n", psgd_last_error());
+    return status != PSGD_OK;
+}
+
+static int open_model(bench *self)
+{
+    language_shape shape = {
+        .words = WORDS, .hidden = HIDDEN, .layers = 2, .times = TIMES, .batch = BATCH, .dropout = 0.2};
+    if (failed(psgd__language_graph(NULL, &shape, false, &self->graph, &self->nodes))) return 1;
+    size_t n = (size_t)psgd_graph_parameters(self->graph);
+    float **slab[] = {&self->theta, &self->g, &self->v, &self->hv};
+    for (int i = 0; i < 4; i++) {
+        *slab[i] = calloc(n, sizeof(float));
+        if (!*slab[i]) return 1;
+    }
+    psgd__language_start(self->graph, 0.1, 1, self->theta);
+    self->count = psgd_graph_parameter_count(self->graph);
+    float *words = psgd_graph_values(self->graph, self->nodes.tokens);
+    float *labels = psgd_graph_values(self->graph, self->nodes.labels);
+    for (int i = 0; i < TIMES * BATCH; i++) {
+        words[i] = (float)(rand() % WORDS);
+        labels[i] = (float)(rand() % WORDS);
+    }
+    return 0;
+}
+
+static int open_method(const bench *self, method *m)
+{
+    psgd_tensor tensors[MATRICES];
+    psgd_options *options;
+    if (failed(psgd_options_create(NULL, &options))) return 1;
+    psgd_options_set_number(options, "lr", 1e-6); /* the words stay as unknown as they are at the start */
+    psgd_options_set_number(options, "clip", 100);
+    if (m->criterion) {
+        psgd_options_set(options, "criterion", m->criterion);
+        psgd_options_set(options, "group", m->group);
+        psgd_options_set_number(options, "damping", 0);
+        psgd_options_set_number(options, "update-every", m->every);
+    }
+    for (int i = 0; i < self->count; i++)
+        tensors[i] = (psgd_tensor){.modes = 2, .shape = psgd_graph_parameter_shape(self->graph, i)};
+    psgd_status status = psgd_optimizer_create(NULL, m->method, self->count, tensors, PSGD_F32, options, &m->optimizer);
+    psgd_options_free(options);
+    return failed(status);
+}
+
+static int step(bench *self, psgd_optimizer *optimizer)
+{
+    void *theta[MATRICES], *g[MATRICES], *v[MATRICES], *hv[MATRICES];
+    double loss;
+    for (int i = 0; i < self->count; i++) {
+        int64_t at = psgd_graph_parameter_offset(self->graph, i);
+        theta[i] = self->theta + at;
+        g[i] = self->g + at;
+        v[i] = self->v + at;
+        hv[i] = self->hv + at;
+    }
+    psgd_status status;
+    if (psgd_optimizer_wants_product(optimizer)) {
+        for (int i = 0; i < self->count; i++) psgd_optimizer_draw(optimizer, i, v[i]);
+        status = psgd_graph_hessian(self->graph, self->theta, self->v, self->g, self->hv, &loss);
+    } else {
+        status = psgd_graph_gradient(self->graph, self->theta, self->g, &loss);
+    }
+    if (failed(status)) return 1;
+    psgd_graph_carry(self->graph);
+    return failed(
+        psgd_optimizer_step(optimizer, theta, (const void *const *)g, (const void *const *)v, (const void *const *)hv));
+}
+
+/* The mean over the steps between two fits, so that a fit every tenth step counts as a tenth. */
+static int time_steps(bench *self, method *m)
+{
+    double start = milliseconds();
+    for (int i = 0; i < m->every; i++) {
+        if (step(self, m->optimizer)) return 1;
+    }
+    double took = (milliseconds() - start) / m->every;
+    if (m->least == 0 || took < m->least) m->least = took;
+    return 0;
+}
+
+static int time_derivatives(bench *self, double least[2])
+{
+    for (int k = 0; k < 2; k++) {
+        double loss, start = milliseconds();
+        psgd_status status = k ? psgd_graph_hessian(self->graph, self->theta, self->v, self->g, self->hv, &loss)
+                               : psgd_graph_gradient(self->graph, self->theta, self->g, &loss);
+        if (failed(status)) return 1;
+        double took = milliseconds() - start;
+        if (least[k] == 0 || took < least[k]) least[k] = took;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 5;
+    bench self = {0};
+    method methods[] = {{"sgd", "sgd", NULL, NULL, 1, NULL, 0},
+                        {"fisher-scan", "psgd", "fisher", "scan", 1, NULL, 0},
+                        {"newton-scan", "psgd", "newton", "scan", 1, NULL, 0},
+                        {"newton-scan-10", "psgd", "newton", "scan", 10, NULL, 0}};
+    int count = sizeof methods / sizeof methods[0];
+    double least[2] = {0};
+    if (open_model(&self)) return 1;
+    for (int i = 0; i < count; i++) {
+        if (open_method(&self, &methods[i])) return 1;
+    }
+    psgd_optimizer_draw(methods[0].optimizer, 0, self.v); /* and the rest of v is 0 */
+    for (int r = -1; r < rounds; r++) {
+        if (time_derivatives(&self, least)) return 1;
+        for (int i = 0; i < count; i++) {
+            if (time_steps(&self, &methods[i])) return 1;
+        }
+    }
+    printf("gradient %.3f\nhessian %.3f\n", least[0], least[1]);
+    for (int i = 0; i < count; i++) {
+        printf("%s %.3f\n", methods[i].name, methods[i].least);
+        psgd_optimizer_free(methods[i].optimizer);
+    }
+    float *slabs[] = {self.theta, self.g, self.v, self.hv};
+    for (int i = 0; i < 4; i++) free(slabs[i]);
+    psgd_graph_free(self.graph);
+    return 0;
+}
