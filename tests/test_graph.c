@@ -380,6 +380,51 @@ static void memory_that_is_not_there(void **state)
     psgd_context_free(context);
 }
 
+/* Loss, gradient and Hv of a decoder with two times and these labels, on the same W and the same x for each token. */
+static void run_decoder(int64_t n, const double *labels, double loss[1], double g[12], double hv[12])
+{
+    psgd_graph *graph;
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &graph));
+    psgd_node x = psgd_graph_input(graph, 3, (int64_t[]){1, 2, n}), y = psgd_graph_input(graph, 2, (int64_t[]){1, n});
+    psgd_node W = psgd_graph_parameter(graph, "W", 4, 3);
+    assert_ok(psgd_graph_finish(graph, psgd_graph_decoder(graph, x, W, y)));
+    double *to = psgd_graph_values(graph, x), *words = psgd_graph_values(graph, y), theta[12], v[12];
+    for (int64_t j = 0; j < n; j++) {
+        words[j] = labels[j];
+        to[j] = 0.5 + (double)j;
+        to[n + j] = 1 - 0.3 * (double)j;
+    }
+    for (int i = 0; i < 12; i++) {
+        theta[i] = sin(i);
+        v[i] = cos(3 * i);
+    }
+    assert_ok(psgd_graph_hessian(graph, theta, v, g, hv, loss));
+    psgd_graph_free(graph);
+}
+
+static void tokens_without_a_label_do_not_count(void **state)
+{
+    (void)state;
+    double loss[2], g[2][12], hv[2][12];
+    run_decoder(3, (double[]){2, 3, -1}, &loss[0], g[0], hv[0]);
+    run_decoder(2, (double[]){2, 3}, &loss[1], g[1], hv[1]);
+    assert_number(loss[0], loss[1], 1e-14);
+    for (int i = 0; i < 12; i++) {
+        assert_number(g[0][i], g[1][i], 1e-14);
+        assert_number(hv[0][i], hv[1][i], 1e-14);
+    }
+    psgd_graph *graph;
+    double theta[12] = {0}, bad[] = {-2, NAN, 4, 0.5, -1};
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &graph));
+    psgd_node x = psgd_graph_input(graph, 3, (int64_t[]){1, 2, 1}), y = psgd_graph_input(graph, 2, (int64_t[]){1, 1});
+    assert_ok(psgd_graph_finish(graph, psgd_graph_decoder(graph, x, psgd_graph_parameter(graph, "W", 4, 3), y)));
+    for (int i = 0; i < 5; i++) {
+        *(double *)psgd_graph_values(graph, y) = bad[i];
+        assert_fails(psgd_graph_loss(graph, theta, &loss[0]), PSGD_ERR_ARGUMENT, i < 4 ? "label" : "no token counts");
+    }
+    psgd_graph_free(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,7 +432,7 @@ int main(void)
         cmocka_unit_test(a_loss_is_one_number),       cmocka_unit_test(a_label_out_of_range_is_named),
         cmocka_unit_test(an_op_of_ones_own),          cmocka_unit_test(carried_state_joins_sequences),
         cmocka_unit_test(masks_follow_seed_and_step), cmocka_unit_test(rows_that_a_watcher_sees_make_the_gradient),
-        cmocka_unit_test(memory_that_is_not_there),
+        cmocka_unit_test(memory_that_is_not_there),   cmocka_unit_test(tokens_without_a_label_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -91,7 +91,8 @@ psgd_node psgd_graph_slice(psgd_graph *graph, psgd_node x, int mode, int64_t fro
  * half the mean over samples of the sum of (x - t)^2. l2: coefficient / 2 times the sum of squares. */
 psgd_node psgd_graph_softmax(psgd_graph *graph, psgd_node x, psgd_node labels);
 /* softmax of W [x; 1] for each token, x [times, features, n], W [words, features + 1], labels [times, n]: product and
- * loss in one, for tens of thousands of words; the logits stand in memory once. */
+ * loss in one, for tens of thousands of words; the logits stand in memory once. Tokens with the label -1 do not
+ * count: the loss is the mean over the others. */
 psgd_node psgd_graph_decoder(psgd_graph *graph, psgd_node x, psgd_node W, psgd_node labels);
 psgd_node psgd_graph_logistic(psgd_graph *graph, psgd_node x, psgd_node targets);
 psgd_node psgd_graph_squared(psgd_graph *graph, psgd_node x, psgd_node targets);

@@ -54,7 +54,7 @@ static bool read_count(const cli_args *args, const char *flag, int64_t least, in
 
 static bool read_settings(const cli_args *args, bool synthetic, language_settings *to)
 {
-    const char *dropout = cli_value(args, "dropout");
+    const char *dropout = cli_value(args, "dropout"), *rows = cli_value(args, "rows");
     int64_t seed = 1;
     *to = (language_settings){.shape = {.hidden = synthetic ? 50 : 200,
                                         .layers = 2,
@@ -74,7 +74,13 @@ static bool read_settings(const cli_args *args, bool synthetic, language_setting
                 read_count(args, "checkpoint-every", 1, &to->checkpoint_every) &&
                 read_count(args, "log-every", 1, &to->log_every);
     to->seed = (uint64_t)seed;
-    return read;
+    to->whole = rows && !strcmp(rows, "whole");
+    if (!read || !rows || (to->shape.untied && (to->whole || !strcmp(rows, "exact") || !strcmp(rows, "lazy"))))
+        return read;
+    cli_wrong_use(to->shape.untied ? "--rows is exact, lazy or whole, not %s"
+                                   : "--rows %s is for --untied: the gradient of a tied matrix has all rows",
+                  rows);
+    return false;
 }
 
 typedef struct line {
@@ -115,13 +121,14 @@ static psgd_status run_method(const corpus *source, const language_settings *set
 static psgd_status run_all(const cli_args *args, const corpus *source, const language_settings *settings,
                            const language_method *const *methods, int count)
 {
-    static const char *const names[] = {"update-every", "init", "init-scale"};
+    static const char *const names[] = {"update-every", "init", "init-scale", "rows"};
     const char *out = cli_value(args, "out");
-    metrics_setting more[3];
+    metrics_setting more[4];
     int given = 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (settings->whole ? 3 : 4); i++) {
         if (cli_value(args, names[i])) more[given++] = (metrics_setting){names[i], cli_value(args, names[i])};
     }
+    fprintf(stderr, "a run needs about %.1f GB of memory\n", psgd__language_run_bytes(&settings->shape) / 1e9);
     printf("%-16s %8s %7s %9s %9s %12s %12s%s\n", "method", "steps", "epochs", "seconds", "ms/step", "valid ppl",
            "test ppl", isnan(source->entropy) ? "" : "   test gap");
     for (int i = 0; i < count; i++) {

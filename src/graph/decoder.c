@@ -1,9 +1,10 @@
 /* The mean over tokens of the cross entropy of softmax(W [x; 1]), product and softmax in one: the decoder of a language
  * model, with tens of thousands of words.
  *
- * x is [times, features, n], W [words, features + 1], labels [times, n]; a token is one (time, sample), N in all. The
- * logits stand in memory once, and their tangents once: blocks of words go through product, softmax and the products
- * of the way back while they are in the cache. For block b of words, M_b the largest logit of each token in it:
+ * x is [times, features, n], W [words, features + 1], labels [times, n]; a token is one (time, sample), and N of them
+ * count: those whose label is not -1. The logits stand in memory once, and their tangents once: blocks of words go
+ * through product, softmax and the products of the way back while they are in the cache. For block b of words, M_b the
+ * largest logit of each token in it:
  *
  *     E = e^(logit - M_b)                      kept
  *     level = log sum of all e^logit           each token
@@ -32,7 +33,9 @@ typedef struct decoder {
     real *most, *sum;                                  /* [blocks, tokens]; sum is f_b from the end of forward on */
     real *spread;                                      /* [blocks, tokens] sum over a block of E T */
     real *level, *mean, *at, *t_at; /* [tokens]; mean is <p, T>, at and t_at are those of the labels */
+    real *share;                    /* [tokens] 1 / N, or 0 where a token does not count */
     real *D, *tD;                   /* [PARTS, BLOCK, tokens] */
+    real *factor;                   /* [PARTS, 2, tokens] of a block: what makes D and the second term of tD of E */
     real *pull;                     /* [PARTS, features + 1, tokens] parts of dX or tdX */
 } decoder;
 
@@ -47,11 +50,22 @@ static int64_t lay_out(const psgd_op_call *call, decoder *self)
     const struct {
         real **to;
         int64_t count;
-    } arrays[] = {{&self->X, inner},         {&self->tX, inner},           {&self->E, all},
-                  {&self->T, all},           {&self->most, each},          {&self->sum, each},
-                  {&self->spread, each},     {&self->level, self->tokens}, {&self->mean, self->tokens},
-                  {&self->at, self->tokens}, {&self->t_at, self->tokens},  {&self->D, room},
-                  {&self->tD, room},         {&self->pull, PARTS * inner}};
+    } arrays[] = {{&self->X, inner},
+                  {&self->tX, inner},
+                  {&self->E, all},
+                  {&self->T, all},
+                  {&self->most, each},
+                  {&self->sum, each},
+                  {&self->spread, each},
+                  {&self->level, self->tokens},
+                  {&self->mean, self->tokens},
+                  {&self->at, self->tokens},
+                  {&self->t_at, self->tokens},
+                  {&self->D, room},
+                  {&self->tD, room},
+                  {&self->pull, PARTS * inner},
+                  {&self->share, self->tokens},
+                  {&self->factor, 2 * (int64_t)PARTS * self->tokens}};
     int64_t used = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         *arrays[i].to = call->memory ? (real *)call->memory + used : NULL;
@@ -184,23 +198,45 @@ static void find_levels(const decoder *self)
         la_kernel()->exp_minus(N, self->most + b * N, self->level, self->sum + b * N);
 }
 
+/* share from the labels. */
+static psgd_status count_labels(const decoder *self, const real *labels)
+{
+    int64_t counted = 0;
+    for (int64_t j = 0; j < self->tokens; j++) {
+        bool fits = labels[j] >= -1 && labels[j] < (real)self->words;
+        if (!fits || labels[j] != (real)(int64_t)labels[j]) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "label %g of token %lld is not a whole number from 0 to %lld",
+                              (double)labels[j], (long long)j, (long long)(self->words - 1));
+        }
+        counted += labels[j] >= 0;
+    }
+    if (counted == 0) return psgd__fail(PSGD_ERR_ARGUMENT, "no token counts: every label is -1");
+    for (int64_t j = 0; j < self->tokens; j++) self->share[j] = labels[j] >= 0 ? (real)(1 / (double)counted) : 0;
+    return PSGD_OK;
+}
+
+/* The mean over the tokens that count of x - y */
+static double mean_difference(const decoder *self, const real *x, const real *y)
+{
+    double sum = 0, counted = 0;
+    for (int64_t j = 0; j < self->tokens; j++) {
+        if (self->share[j] == 0) continue;
+        sum += (double)x[j] - (double)y[j];
+        counted++;
+    }
+    return sum / counted;
+}
+
 static psgd_status decoder_forward(psgd_op_call *call)
 {
     job work = {.call = call};
     decoder *self = &work.sizes;
-    const real *labels = X(call, 2);
     lay_out(call, self);
-    for (int64_t j = 0; j < self->tokens; j++) {
-        if (labels[j] >= 0 && labels[j] < (real)self->words && labels[j] == (real)(int64_t)labels[j]) continue;
-        return psgd__fail(PSGD_ERR_ARGUMENT, "label %g of token %lld is not a whole number from 0 to %lld",
-                          (double)labels[j], (long long)j, (long long)(self->words - 1));
-    }
+    PSGD_TRY(count_labels(self, X(call, 2)));
     gather(self, X(call, 0), 1, self->X);
     la_parallel(PARTS, work_of(self), forward_part, &work);
     find_levels(self);
-    double sum = 0;
-    for (int64_t j = 0; j < self->tokens; j++) sum += (double)self->level[j] - (double)self->at[j];
-    Y(call)[0] = (real)(sum / (double)self->tokens);
+    Y(call)[0] = (real)mean_difference(self, self->level, self->at);
     return PSGD_OK;
 }
 
@@ -236,40 +272,60 @@ static void decoder_tangent(psgd_op_call *call)
     lay_out(call, self);
     if (call->input[0].live) gather(self, TX(call, 0), 0, self->tX);
     la_parallel(PARTS, 2 * work_of(self), tangent_part, &work);
-    double sum = 0;
-    for (int64_t j = 0; j < self->tokens; j++) self->mean[j] = 0;
-    for (int64_t i = 0; i < self->blocks * self->tokens; i++)
-        self->mean[i % self->tokens] += self->sum[i] * self->spread[i];
-    for (int64_t j = 0; j < self->tokens; j++) sum += (double)self->mean[j] - (double)self->t_at[j];
-    TY(call)[0] = (real)(sum / (double)self->tokens);
+    int64_t N = self->tokens;
+    for (int64_t j = 0; j < N; j++) self->mean[j] = 0;
+    for (int64_t b = 0; b < self->blocks; b++) {
+        for (int64_t j = 0; j < N; j++) self->mean[j] += self->sum[b * N + j] * self->spread[b * N + j];
+    }
+    TY(call)[0] = (real)mean_difference(self, self->mean, self->t_at);
 }
 
-/* D <- c (p - onehot) on a block */
-static void make_D(const decoder *self, const real *labels, block b, real c, real *D)
+/* z <- z - c share at the labels of a block */
+static void subtract_labels(const decoder *self, const real *labels, block b, real c, real *Z)
 {
-    int64_t N = self->tokens;
-    const real *E = self->E + b.from * N, *f = self->sum + b.number * N;
-    for (int64_t i = 0; i < b.rows; i++) {
-        for (int64_t j = 0; j < N; j++) D[i * N + j] = c * f[j] * E[i * N + j];
-    }
-    for (int64_t j = 0; j < N; j++) {
+    for (int64_t j = 0; j < self->tokens; j++) {
         int64_t row = (int64_t)labels[j] - b.from;
-        if (row >= 0 && row < b.rows) D[row * N + j] -= c;
+        if (row >= 0 && row < b.rows) Z[row * self->tokens + j] -= c * self->share[j];
     }
 }
 
-/* tD <- c p (T - <p, T>) + tc (p - onehot) on a block */
-static void make_tD(const decoder *self, const real *labels, block b, real c, real tc, real *tD)
+/* factor <- c share f, so that factor E = c share p on a block */
+static void make_factor(const decoder *self, block b, real c, real *factor)
+{
+    const real *f = self->sum + b.number * self->tokens;
+    for (int64_t j = 0; j < self->tokens; j++) factor[j] = c * self->share[j] * f[j];
+}
+
+/* D <- c share (p - onehot) on a block */
+static void make_D(const decoder *self, const real *labels, block b, real c, real *restrict factor, real *restrict D)
 {
     int64_t N = self->tokens;
-    const real *E = self->E + b.from * N, *T = self->T + b.from * N, *f = self->sum + b.number * N, *mean = self->mean;
+    make_factor(self, b, c, factor);
     for (int64_t i = 0; i < b.rows; i++) {
-        for (int64_t j = 0; j < N; j++) tD[i * N + j] = f[j] * E[i * N + j] * (c * (T[i * N + j] - mean[j]) + tc);
+        const real *E = self->E + (b.from + i) * N;
+        for (int64_t j = 0; j < N; j++) D[i * N + j] = factor[j] * E[j];
     }
-    for (int64_t j = 0; j < N; j++) {
-        int64_t row = (int64_t)labels[j] - b.from;
-        if (row >= 0 && row < b.rows) tD[row * N + j] -= tc;
+    subtract_labels(self, labels, b, c, D);
+}
+
+/* D as above, and tD <- c share p (T - <p, T>) + tc share (p - onehot), in one pass over E and T */
+static void make_both(const decoder *self, const real *labels, block b, real c, real tc, real *restrict factor,
+                      real *restrict D, real *restrict tD)
+{
+    int64_t N = self->tokens;
+    real *restrict shift = factor + N;
+    const real *restrict mean = self->mean;
+    make_factor(self, b, c, factor);
+    make_factor(self, b, tc, shift);
+    for (int64_t i = 0; i < b.rows; i++) {
+        const real *E = self->E + (b.from + i) * N, *T = self->T + (b.from + i) * N;
+        for (int64_t j = 0; j < N; j++) {
+            D[i * N + j] = factor[j] * E[j];
+            tD[i * N + j] = factor[j] * E[j] * (T[j] - mean[j]) + shift[j] * E[j];
+        }
     }
+    subtract_labels(self, labels, b, c, D);
+    subtract_labels(self, labels, b, tc, tD);
 }
 
 static void backward_part(void *data, int64_t part)
@@ -278,11 +334,11 @@ static void backward_part(void *data, int64_t part)
     const decoder *self = &work->sizes;
     const psgd_op_call *call = work->call;
     int64_t N = self->tokens, inner = self->features + 1, first = first_block(self, part);
-    real c = DY(call)[0] / (real)N, *D = self->D + part * BLOCK * N, *pull = self->pull + part * inner * N;
+    real *D = self->D + part * BLOCK * N, *pull = self->pull + part * inner * N;
     if (first == first_block(self, part + 1)) memset(pull, 0, (size_t)(inner * N) * sizeof *pull);
     for (int64_t number = first; number < first_block(self, part + 1); number++) {
         block b = block_of(self, number);
-        make_D(self, X(call, 2), b, c, D);
+        make_D(self, X(call, 2), b, DY(call)[0], self->factor + 2 * part * N, D);
         if (call->input[1].live) {
             la_gemm(false, true, b.rows, inner, N, 1, D, N, self->X, N, call->add[1] ? 1 : 0,
                     DX(call, 1) + b.from * inner, inner);
@@ -309,14 +365,13 @@ static void tangent_backward_part(void *data, int64_t part)
     const psgd_op_call *call = work->call;
     bool live_x = call->input[0].live, live_W = call->input[1].live;
     int64_t N = self->tokens, inner = self->features + 1, first = first_block(self, part);
-    real c = DY(call)[0] / (real)N, tc = TDY(call)[0] / (real)N, *pull = self->pull + part * inner * N;
+    real *pull = self->pull + part * inner * N;
     real *D = self->D + part * BLOCK * N, *tD = self->tD + part * BLOCK * N;
     if (first == first_block(self, part + 1)) memset(pull, 0, (size_t)(inner * N) * sizeof *pull);
     for (int64_t number = first; number < first_block(self, part + 1); number++) {
         block b = block_of(self, number);
         const real *W = X(call, 1) + b.from * inner;
-        make_D(self, X(call, 2), b, c, D);
-        make_tD(self, X(call, 2), b, c, tc, tD);
+        make_both(self, X(call, 2), b, DY(call)[0], TDY(call)[0], self->factor + 2 * part * N, D, tD);
         if (live_W) {
             real *tdW = TDX(call, 1) + b.from * inner;
             la_gemm(false, true, b.rows, inner, N, 1, tD, N, self->X, N, call->add[1] ? 1 : 0, tdW, inner);

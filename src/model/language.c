@@ -26,7 +26,9 @@ psgd_status psgd__language_graph(const psgd_context *context, const language_sha
     int64_t tokens[] = {shape->times, shape->batch};
     language_nodes made = {
         .tokens = psgd_graph_input(g, 2, tokens), .labels = psgd_graph_input(g, 2, tokens), .logits = -1};
-    psgd_node embedding = psgd_graph_parameter(g, "embedding", shape->words, shape->hidden + 1), decoder = embedding;
+    psgd_node embedding = (shape->untied && shape->by_rows ? psgd_graph_row_parameter : psgd_graph_parameter)(
+        g, "embedding", shape->words, shape->hidden + 1);
+    psgd_node decoder = embedding;
     psgd_node x = build_layers(g, shape, psgd_graph_embedding(g, made.tokens, embedding));
     if (shape->untied) decoder = psgd_graph_parameter(g, "decoder", shape->words, shape->hidden + 1);
     psgd_node loss;
@@ -61,11 +63,15 @@ void psgd__language_start(const psgd_graph *graph, double range, uint64_t seed, 
     }
 }
 
-double psgd__language_bytes(const language_shape *shape, int slabs)
+int64_t psgd__language_parameters(const language_shape *shape)
+{
+    int64_t matrix = shape->words * (shape->hidden + 1);
+    return (shape->untied ? 2 : 1) * matrix + shape->layers * 4 * shape->hidden * (2 * shape->hidden + 1);
+}
+
+double psgd__language_bytes(const language_shape *shape)
 {
     double tokens = (double)shape->times * (double)shape->batch, hidden = (double)shape->hidden;
-    double matrix = (double)shape->words * (hidden + 1);
-    double parameters = (shape->untied ? 2 : 1) * matrix + (double)shape->layers * 4 * hidden * (2 * hidden + 1);
     double logits = 2 * (double)shape->words * tokens, layers = (double)(shape->layers + 1) * 60 * hidden * tokens;
-    return sizeof(float) * (slabs * parameters + logits + layers);
+    return sizeof(float) * (logits + layers);
 }

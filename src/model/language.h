@@ -13,6 +13,7 @@ typedef struct language_shape {
     int64_t words, hidden, layers, times, batch;
     double dropout;
     bool untied;
+    bool by_rows; /* untied: the embedding is a row parameter */
 } language_shape;
 
 typedef struct language_nodes {
@@ -28,7 +29,9 @@ psgd_status psgd__language_graph(const psgd_context *context, const language_sha
 /* theta <- uniform(-range, range), biases zero; a function of the seed. */
 void psgd__language_start(const psgd_graph *graph, double range, uint64_t seed, float *theta);
 
-/* Bytes of a training run, about: the graph, and slabs of parameters. */
-double psgd__language_bytes(const language_shape *shape, int slabs);
+int64_t psgd__language_parameters(const language_shape *shape);
+
+/* Bytes of the graph, about. */
+double psgd__language_bytes(const language_shape *shape);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct language_settings {
     double range; /* of the uniform start */
     uint64_t seed;
     const char *task; /* in the log */
+    bool whole;       /* gradients of an untied embedding are whole matrices, with zeros */
 } language_settings;
 
 enum { LANGUAGE_OPTIONS = 10, LANGUAGE_MORE = 32 };
@@ -25,6 +26,7 @@ enum { LANGUAGE_OPTIONS = 10, LANGUAGE_MORE = 32 };
 /* A method with the settings of the paper. */
 typedef struct language_method {
     const char *name, *method;
+    bool by_rows;                              /* takes row-sparse gradients of an untied embedding */
     metrics_setting options[LANGUAGE_OPTIONS]; /* ends with a NULL name */
 } language_method;
 
@@ -35,6 +37,9 @@ typedef struct language_result {
     double epochs, seconds;       /* of training, without evaluations */
     double valid_loss, test_loss; /* nats a word: at the end; of the best model */
 } language_result;
+
+/* Memory that a run of this shape needs, about. */
+double psgd__language_run_bytes(const language_shape *shape);
 
 /* Called after each step, with the steps made and those to make. */
 typedef void (*language_watch)(void *data, int64_t done, int64_t total);

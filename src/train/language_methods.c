@@ -10,17 +10,18 @@
     }
 
 static const language_method methods[] = {
-    {"sgd", "sgd", {{"lr", "20"}, {"clip", "0.25"}, {"lr-schedule", "plateau"}}},
-    {"momentum", "momentum", {{"lr", "1"}, {"momentum", "0.9"}, {"clip", "0.25"}, {"lr-schedule", "plateau"}}},
-    {"adam", "adam", {{"lr", "0.005"}, {"epsilon", "1e-6"}, {"lr-schedule", "plateau"}}},
-    {"fisher-diag", "psgd", {FIT("fisher", "diag")}},
-    {"fisher-scan", "psgd", {FIT("fisher", "scan")}},
-    {"fisher-scaw", "psgd", {FIT("fisher", "scaw")}},
-    {"newton-diag", "psgd", {FIT("newton", "diag")}},
-    {"newton-scan", "psgd", {FIT("newton", "scan")}},
-    {"newton-scaw", "psgd", {FIT("newton", "scaw")}},
-    {"newton-scan-10", "psgd", {FIT("newton", "scan"), {"update-every", "10"}}},
-    {"newton-scaw-10", "psgd", {FIT("newton", "scaw"), {"update-every", "10"}}},
+    {"sgd", "sgd", true, {{"lr", "20"}, {"clip", "0.25"}, {"lr-schedule", "plateau"}}},
+    {"momentum", "momentum", false, {{"lr", "1"}, {"momentum", "0.9"}, {"clip", "0.25"}, {"lr-schedule", "plateau"}}},
+    {"adam", "adam", false, {{"lr", "0.005"}, {"epsilon", "1e-6"}, {"lr-schedule", "plateau"}}},
+    {"sparse-adam", "sparse-adam", true, {{"lr", "0.005"}, {"epsilon", "1e-6"}, {"lr-schedule", "plateau"}}},
+    {"fisher-diag", "psgd", false, {FIT("fisher", "diag")}},
+    {"fisher-scan", "psgd", true, {FIT("fisher", "scan")}},
+    {"fisher-scaw", "psgd", true, {FIT("fisher", "scaw")}},
+    {"newton-diag", "psgd", false, {FIT("newton", "diag")}},
+    {"newton-scan", "psgd", true, {FIT("newton", "scan")}},
+    {"newton-scaw", "psgd", true, {FIT("newton", "scaw")}},
+    {"newton-scan-10", "psgd", true, {FIT("newton", "scan"), {"update-every", "10"}}},
+    {"newton-scaw-10", "psgd", true, {FIT("newton", "scaw"), {"update-every", "10"}}},
 };
 
 const language_method *psgd__language_method(int index)
