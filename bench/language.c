@@ -1,13 +1,18 @@
 /* Times of the paper's language model on Wikitext-2's sizes: 33,278 words, two LSTM layers of 200 units, batch 20, 35
  * steps back, dropout 0.2, in f32, on random words. Prints "name milliseconds" lines, the smallest of all rounds;
- * bench/language.py runs it beside PyTorch. Every kind of step is timed in turn within a round, so that what else the
- * machine does meets them all. */
+ * bench/language.py runs it beside PyTorch. With the argument rows: an untied embedding with whole and with row-sparse
+ * gradients instead, words with the frequencies of a text (the k-th in proportion to 1 / k), each step and what of it
+ * is the optimizer's. Every kind of step is timed in turn within a round, so that what else the machine does meets them
+ * all. */
 #include "model/language.h"
 
-#include <psgd/psgd.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+
+#include <psgd/psgd.h>
 
 enum { MATRICES = 4, WORDS = 33278, HIDDEN = 200, TIMES = 35, BATCH = 20 };
 
@@ -16,13 +21,14 @@ typedef struct bench {
     language_nodes nodes;
     float *theta, *g, *v, *hv;
     int count; /* of matrices */
+    bool by_rows;
 } bench;
 
 typedef struct method {
     const char *name, *method, *criterion, *group;
     int every;
     psgd_optimizer *optimizer;
-    double least;
+    double least, own; /* a step; of it the draw of v and the optimizer's step */
 } method;
 
 static double milliseconds(void)
@@ -38,10 +44,23 @@ static int failed(psgd_status status)
     return status != PSGD_OK;
 }
 
-static int open_model(bench *self)
+/* The k-th word with a probability in proportion to 1 / k: k = WORDS^u, about. */
+static float frequent_word(void)
 {
-    language_shape shape = {
-        .words = WORDS, .hidden = HIDDEN, .layers = 2, .times = TIMES, .batch = BATCH, .dropout = 0.2};
+    return (float)(int)(pow(WORDS, (double)rand() / ((double)RAND_MAX + 1)) - 0.999999);
+}
+
+static int open_model(bench *self, bool untied, bool by_rows)
+{
+    language_shape shape = {.words = WORDS,
+                            .hidden = HIDDEN,
+                            .layers = 2,
+                            .times = TIMES,
+                            .batch = BATCH,
+                            .dropout = 0.2,
+                            .untied = untied,
+                            .by_rows = by_rows};
+    self->by_rows = by_rows;
     if (failed(psgd__language_graph(NULL, &shape, false, &self->graph, &self->nodes))) return 1;
     size_t n = (size_t)psgd_graph_parameters(self->graph);
     float **slab[] = {&self->theta, &self->g, &self->v, &self->hv};
@@ -54,8 +73,8 @@ static int open_model(bench *self)
     float *words = psgd_graph_values(self->graph, self->nodes.tokens);
     float *labels = psgd_graph_values(self->graph, self->nodes.labels);
     for (int i = 0; i < TIMES * BATCH; i++) {
-        words[i] = (float)(rand() % WORDS);
-        labels[i] = (float)(rand() % WORDS);
+        words[i] = untied ? frequent_word() : (float)(rand() % WORDS);
+        labels[i] = untied ? frequent_word() : (float)(rand() % WORDS);
     }
     return 0;
 }
@@ -74,16 +93,22 @@ static int open_method(const bench *self, method *m)
         psgd_options_set_number(options, "update-every", m->every);
     }
     for (int i = 0; i < self->count; i++)
-        tensors[i] = (psgd_tensor){.modes = 2, .shape = psgd_graph_parameter_shape(self->graph, i)};
+        tensors[i] = (psgd_tensor){.modes = 2,
+                                   .shape = psgd_graph_parameter_shape(self->graph, i),
+                                   .rows = psgd_graph_rows_most(self->graph, i)};
     psgd_status status = psgd_optimizer_create(NULL, m->method, self->count, tensors, PSGD_F32, options, &m->optimizer);
     psgd_options_free(options);
     return failed(status);
 }
 
-static int step(bench *self, psgd_optimizer *optimizer)
+/* One step; adds the time of the optimizer to own. */
+static int step(bench *self, psgd_optimizer *optimizer, double *own)
 {
     void *theta[MATRICES], *g[MATRICES], *v[MATRICES], *hv[MATRICES];
-    double loss;
+    const psgd_rows *lists[MATRICES] = {NULL};
+    psgd_rows rows;
+    double loss, start = milliseconds();
+    psgd_status status = PSGD_OK;
     for (int i = 0; i < self->count; i++) {
         int64_t at = psgd_graph_parameter_offset(self->graph, i);
         theta[i] = self->theta + at;
@@ -91,28 +116,37 @@ static int step(bench *self, psgd_optimizer *optimizer)
         v[i] = self->v + at;
         hv[i] = self->hv + at;
     }
-    psgd_status status;
-    if (psgd_optimizer_wants_product(optimizer)) {
-        for (int i = 0; i < self->count; i++) psgd_optimizer_draw(optimizer, i, v[i]);
-        status = psgd_graph_hessian(self->graph, self->theta, self->v, self->g, self->hv, &loss);
-    } else {
-        status = psgd_graph_gradient(self->graph, self->theta, self->g, &loss);
+    if (self->by_rows) {
+        status = psgd_graph_rows(self->graph, 0, &rows);
+        lists[0] = &rows;
     }
+    bool product = psgd_optimizer_wants_product(optimizer);
+    for (int i = 0; product && status == PSGD_OK && i < self->count; i++)
+        status = lists[i] ? psgd_optimizer_draw_rows(optimizer, i, lists[i], v[i])
+                          : psgd_optimizer_draw(optimizer, i, v[i]);
+    *own += milliseconds() - start;
+    if (failed(status)) return 1;
+    status = product ? psgd_graph_hessian(self->graph, self->theta, self->v, self->g, self->hv, &loss)
+                     : psgd_graph_gradient(self->graph, self->theta, self->g, &loss);
     if (failed(status)) return 1;
     psgd_graph_carry(self->graph);
-    return failed(
-        psgd_optimizer_step(optimizer, theta, (const void *const *)g, (const void *const *)v, (const void *const *)hv));
+    start = milliseconds();
+    status = psgd_optimizer_step_rows(optimizer, theta, lists, (const void *const *)g, (const void *const *)v,
+                                      (const void *const *)hv);
+    *own += milliseconds() - start;
+    return failed(status);
 }
 
 /* The mean over the steps between two fits, so that a fit every tenth step counts as a tenth. */
 static int time_steps(bench *self, method *m)
 {
-    double start = milliseconds();
+    double own = 0, start = milliseconds();
     for (int i = 0; i < m->every; i++) {
-        if (step(self, m->optimizer)) return 1;
+        if (step(self, m->optimizer, &own)) return 1;
     }
     double took = (milliseconds() - start) / m->every;
     if (m->least == 0 || took < m->least) m->least = took;
+    if (m->own == 0 || own / m->every < m->own) m->own = own / m->every;
     return 0;
 }
 
@@ -129,17 +163,24 @@ static int time_derivatives(bench *self, double least[2])
     return 0;
 }
 
-int main(int argc, char **argv)
+static void close_model(bench *self, method *methods, int count)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 5;
+    float *slabs[] = {self->theta, self->g, self->v, self->hv};
+    for (int i = 0; i < 4; i++) free(slabs[i]);
+    for (int i = 0; i < count; i++) psgd_optimizer_free(methods[i].optimizer);
+    psgd_graph_free(self->graph);
+}
+
+static int measure(int rounds)
+{
     bench self = {0};
-    method methods[] = {{"sgd", "sgd", NULL, NULL, 1, NULL, 0},
-                        {"fisher-scan", "psgd", "fisher", "scan", 1, NULL, 0},
-                        {"newton-scan", "psgd", "newton", "scan", 1, NULL, 0},
-                        {"newton-scan-10", "psgd", "newton", "scan", 10, NULL, 0}};
+    method methods[] = {{.name = "sgd", .method = "sgd", .every = 1},
+                        {"fisher-scan", "psgd", "fisher", "scan", .every = 1},
+                        {"newton-scan", "psgd", "newton", "scan", .every = 1},
+                        {"newton-scan-10", "psgd", "newton", "scan", .every = 10}};
     int count = sizeof methods / sizeof methods[0];
     double least[2] = {0};
-    if (open_model(&self)) return 1;
+    if (open_model(&self, false, false)) return 1;
     for (int i = 0; i < count; i++) {
         if (open_method(&self, &methods[i])) return 1;
     }
@@ -151,12 +192,44 @@ int main(int argc, char **argv)
         }
     }
     printf("gradient %.3f\nhessian %.3f\n", least[0], least[1]);
-    for (int i = 0; i < count; i++) {
-        printf("%s %.3f\n", methods[i].name, methods[i].least);
-        psgd_optimizer_free(methods[i].optimizer);
-    }
-    float *slabs[] = {self.theta, self.g, self.v, self.hv};
-    for (int i = 0; i < 4; i++) free(slabs[i]);
-    psgd_graph_free(self.graph);
+    for (int i = 0; i < count; i++) printf("%s %.3f\n", methods[i].name, methods[i].least);
+    close_model(&self, methods, count);
     return 0;
+}
+
+/* name, then for whole and for row-sparse gradients: a step, and the optimizer's part of it. */
+static int measure_rows(int rounds)
+{
+    enum { COUNT = 4 };
+    static const method all[COUNT] = {{.name = "sgd", .method = "sgd", .every = 1},
+                                      {.name = "sparse-adam", .method = "sparse-adam", .every = 1},
+                                      {"fisher-scan", "psgd", "fisher", "scan", .every = 1},
+                                      {"newton-scan", "psgd", "newton", "scan", .every = 1}};
+    bench models[2] = {{0}};
+    method methods[2][COUNT];
+    for (int k = 0; k < 2; k++) {
+        srand(1);
+        if (open_model(&models[k], true, k == 1)) return 1;
+        for (int i = 0; i < COUNT; i++) {
+            methods[k][i] = all[i];
+            if (open_method(&models[k], &methods[k][i])) return 1;
+        }
+    }
+    for (int r = -1; r < rounds; r++) {
+        for (int i = 0; i < 2 * COUNT; i++) {
+            if (time_steps(&models[i % 2], &methods[i % 2][i / 2])) return 1;
+        }
+    }
+    for (int i = 0; i < COUNT; i++) {
+        printf("%s %.3f %.3f %.3f %.3f\n", all[i].name, methods[0][i].least, methods[1][i].least, methods[0][i].own,
+               methods[1][i].own);
+    }
+    for (int k = 0; k < 2; k++) close_model(&models[k], methods[k], COUNT);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 5;
+    return argc > 2 && !strcmp(argv[2], "rows") ? measure_rows(rounds) : measure(rounds);
 }

@@ -18,7 +18,10 @@ static void adagrad_advance(const method_args *a)
 }
 
 const method_ops METHOD_OPS(adagrad) = {
-    .kind = {.name = "adagrad", .summary = "diagonal: divide by the root of all squared gradients", .lr = 0.01, .rows = true},
+    .kind = {.name = "adagrad",
+             .summary = "diagonal: divide by the root of all squared gradients",
+             .lr = 0.01,
+             .rows = true},
     .advance = adagrad_advance,
     .numbers = adagrad_numbers,
 };
