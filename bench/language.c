@@ -2,7 +2,8 @@
  * steps back, dropout 0.2, in f32, on random words. Prints "name milliseconds" lines, the smallest of all rounds;
  * bench/language.py runs it beside PyTorch. With the argument rows: an untied embedding with whole and with row-sparse
  * gradients instead, words with the frequencies of a text (the k-th in proportion to 1 / k), each step and what of it
- * is the optimizer's. Every kind of step is timed in turn within a round, so that what else the machine does meets them
+ * is the optimizer's. With the argument processor it is the time of the processor, for one thread on a machine that
+ * others use as well. Every kind of step is timed in turn within a round, so that what else the machine does meets them
  * all. */
 #include "model/language.h"
 
@@ -31,10 +32,12 @@ typedef struct method {
     double least, own; /* a step; of it the draw of v and the optimizer's step */
 } method;
 
+static clockid_t measured_by = CLOCK_MONOTONIC;
+
 static double milliseconds(void)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(measured_by, &now);
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
@@ -231,5 +234,10 @@ static int measure_rows(int rounds)
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
-    return argc > 2 && !strcmp(argv[2], "rows") ? measure_rows(rounds) : measure(rounds);
+    bool rows = false;
+    for (int i = 2; i < argc; i++) {
+        if (!strcmp(argv[i], "processor")) measured_by = CLOCK_PROCESS_CPUTIME_ID;
+        rows = rows || !strcmp(argv[i], "rows");
+    }
+    return rows ? measure_rows(rounds) : measure(rounds);
 }
