@@ -163,18 +163,17 @@ const cli_verb verb_paper = {
         "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
     .summary = "Do an experiment of the paper again",
     .flags = flags,
-    .more =
-        "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
-        "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
-        "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
-        "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
-        "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
-        "sparse-adam, fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every\n"
-        "10th step).\n\n"
-        "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
-        "flat val/ with a file that says which class each picture has. 40 epochs, step size mu for the first half\n"
-        "and mu/10 for the second; top-1 and top-5 with one crop. Runs go on where they were stopped; a report\n"
-        "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
-        "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
+    .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
+            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
+            "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
+            "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
+            "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
+            "sparse-adam, fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every\n"
+            "10th step).\n\n"
+            "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
+            "flat val/ with a file that says which class each picture has. 40 epochs, step size mu for the first half\n"
+            "and mu/10 for the second; top-1 and top-5 with one crop. Runs go on where they were stopped; a report\n"
+            "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
+            "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
     .run = run,
 };
