@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pty
+import re
 import resource
 import signal
 import struct
@@ -81,6 +82,8 @@ class Train(unittest.TestCase):
         of_run = psgd("eval", run)
         of_file = psgd("eval", "mlp", "--hidden", 12, "--data", "digits", "--weights", run / "weights.safetensors")
         self.assertEqual(of_run, of_file)
+        psgd(*self.small(self.at / "more", "--steps", 1, "--lr", 0, "--weights", run / "weights.safetensors"))
+        self.assertEqual(of_run, psgd("eval", self.at / "more"))
         bytes_ = (run / "weights.safetensors").read_bytes()
         length = struct.unpack("<Q", bytes_[:8])[0]
         header = json.loads(bytes_[8:8 + length])
@@ -192,6 +195,13 @@ class Train(unittest.TestCase):
         losses = [float(line.split()[-1]) for line in done.stdout.splitlines()]
         self.assertEqual(len(losses), 5)
         self.assertLess(losses[-1], 0.1)
+
+    def test_the_example_of_an_op_of_ones_own_agrees_with_differences(self):
+        done = subprocess.run([BUILD / "examples" / "example_own_op"], capture_output=True, text=True, check=True,
+                              env=ENVIRONMENT, timeout=300)
+        numbers = re.findall(r"v: (\S+), by differences (\S+)\n", done.stdout)[0]
+        self.assertEqual(*numbers)
+        self.assertLess(float(done.stdout.split()[-1]), 1e-8)
 
     def test_sequences_train(self):
         for model, data in (("rnn", "xor:12"), ("lstm", "adding:12")):

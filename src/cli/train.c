@@ -88,7 +88,12 @@ static int train(const cli_args *args)
     settings[count++] = (train_setting){"model", args->positional[0]};
     trainer *self = NULL;
     psgd_status status = psgd__trainer_create(NULL, count, settings, &self);
-    if (status != PSGD_OK) return cli_status(status);
+    const char *weights = cli_value(args, "weights");
+    if (status == PSGD_OK && weights) status = psgd__trainer_load_weights(self, weights);
+    if (status != PSGD_OK) {
+        psgd__trainer_free(self);
+        return cli_status(status);
+    }
     int code;
     if (cli_value(args, "dry-run")) {
         text lines = {0};
@@ -146,6 +151,7 @@ static int evaluate(const cli_args *args)
 
 static const cli_flag train_flags[] = {
     {"dry-run", NULL, "print shapes, groups, bytes and flops, and stop"},
+    {"weights", "FILE", "start from weights in a safetensors file, not from random ones"},
     {0},
 };
 
