@@ -177,7 +177,8 @@ static double best_of(const problem *p, uint64_t *seed)
     return best;
 }
 
-static double fitted(const problem *p, double H[N][N], const char *norm, double step, int updates)
+/* The criterion after so many updates; *skipped (may be NULL) receives how many parts of Q stayed where they were. */
+static double fitted(const problem *p, double H[N][N], const char *norm, double step, int updates, int64_t *skipped)
 {
     char spec[32];
     int64_t n = N;
@@ -198,44 +199,97 @@ static double fitted(const problem *p, double H[N][N], const char *norm, double 
         assert_ok(psgd_precond_update_pairs(precond, N, v, h));
     }
     assert_ok(psgd_precond_factor(precond, 0, Q));
+    if (skipped) *skipped = psgd_precond_skipped(precond);
     psgd_precond_free(precond);
     psgd_options_free(options);
     return criterion_of(p, Q);
 }
 
-static void reaches_the_minimum(void **state)
+/* With the signs of some unknowns turned round the minimum is the same, but V of lra starts elsewhere. */
+static void turn(problem *p, double H[N][N], int signs)
 {
-    (void)state;
-    uint64_t seed = 8;
-    double H[N][N], root[N][N];
     for (int i = 0; i < N; i++) {
-        for (int j = 0; j < N; j++) root[i][j] = random_normal(&seed) + (i == j);
-    }
-    for (int i = 0; i < N; i++) { /* symmetric, with negative curvature in it */
-        for (int j = 0; j < N; j++) H[i][j] = root[i][j] + root[j][i];
-    }
-    for (int lra = 0; lra < 2; lra++) {
-        for (int r = 0; r <= 2; r++) {
-            problem p = {.lra = lra, .r = r};
-            for (int i = 0; i < N; i++) {
-                for (int j = 0; j < N; j++) {
-                    for (int k = 0; k < N; k++) p.H2[i][j] += H[i][k] * H[k][j];
-                }
-            }
-            double best = best_of(&p, &seed), plain = fitted(&p, H, "none", 0.002, 20000);
-            double normalised = fitted(&p, H, "second", 0.05, 20000);
-            print_message("%s(%d): minimiser %.6f, plain %.6f, normalised %.6f\n", lra ? "lra" : "splu", r, best, plain,
-                          normalised);
-            /* lra(1) is still 0.2 % above the minimum after 20000 updates, and 0.15 % after 150000. */
-            double slack = lra && r == 1 ? 3e-3 : 1e-3;
-            assert_true(plain <= best * (1 + slack));
-            assert_true(normalised <= best * (1 + slack));
+        for (int j = 0; j < N; j++) {
+            double sign = (signs >> i & 1) == (signs >> j & 1) ? 1 : -1;
+            H[i][j] *= sign;
+            p->H2[i][j] *= sign;
         }
     }
 }
 
+/* The best over as many starts as the minimiser has; the first that is good enough will do. */
+static double best_fit(problem *p, double H[N][N], const char *norm, double step, double enough)
+{
+    double best = HUGE_VAL;
+    for (int s = 0; s < STARTS && !(best <= enough); s++) {
+        turn(p, H, s);
+        best = fmin(best, fitted(p, H, norm, step, 20000, NULL));
+        turn(p, H, s);
+    }
+    return best;
+}
+
+static void make_problem(problem *p, double H[N][N], uint64_t *seed)
+{
+    double root[N][N];
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) root[i][j] = random_normal(seed) + (i == j);
+    }
+    for (int i = 0; i < N; i++) { /* symmetric, with negative curvature in it */
+        for (int j = 0; j < N; j++) H[i][j] = root[i][j] + root[j][i];
+    }
+    memset(p->H2, 0, sizeof p->H2);
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            for (int k = 0; k < N; k++) p->H2[i][j] += H[i][k] * H[k][j];
+        }
+    }
+}
+
+/* On this problem lra(1) has minima of 33.075, 33.095 and 33.121, all of them at infinity: an entry of d goes to 0
+ * while those of U and V beside it grow. Where a fit ends depends on where V starts, and so it does for BFGS from
+ * there; hence several starts for both. */
+static void reaches_the_minimum(void **state)
+{
+    (void)state;
+    uint64_t seed = 8;
+    double H[N][N];
+    problem p;
+    make_problem(&p, H, &seed);
+    for (int lra = 0; lra < 2; lra++) {
+        for (int r = 0; r <= 2; r++) {
+            p.lra = lra;
+            p.r = r;
+            double best = best_of(&p, &seed), enough = best * (1 + 1e-3);
+            double plain = best_fit(&p, H, "none", 0.002, enough);
+            double normalised = best_fit(&p, H, "second", 0.3, enough);
+            print_message("%s(%d): minimiser %.6f, plain %.6f, normalised %.6f\n", lra ? "lra" : "splu", r, best, plain,
+                          normalised);
+            assert_true(plain <= enough);
+            assert_true(normalised <= enough);
+        }
+    }
+}
+
+/* A plain step that is too large for panels which have grown would carry M = I + V'U through 0: it is left out. */
+static void a_long_fit_stays_invertible(void **state)
+{
+    (void)state;
+    uint64_t seed = 8;
+    int64_t skipped;
+    double H[N][N];
+    problem p;
+    make_problem(&p, H, &seed);
+    p.lra = true;
+    p.r = 1;
+    double value = fitted(&p, H, "none", 0.004, 150000, &skipped);
+    print_message("lra(1) after 150000 updates: %.6f, %lld left out\n", value, (long long)skipped);
+    assert_true(value < 34);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(reaches_the_minimum)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reaches_the_minimum),
+                                       cmocka_unit_test(a_long_fit_stays_invertible)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

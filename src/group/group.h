@@ -104,6 +104,7 @@ typedef struct group_part {
 typedef struct group_fit {
     double (*step)(const void *data, const group_part *part); /* c of a retraction by cR, R as it is stored */
     const void *data;
+    bool plain;  /* c is not divided by the size of R: where it is too large for it, a part takes a smaller one */
     bool moved;  /* a part had a gradient that is not zero */
     int skipped; /* parts that would have left the family, left out */
 } group_fit;

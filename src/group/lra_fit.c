@@ -250,11 +250,19 @@ static double ask(fitting *f, int part, double (*size)(void *, group_size), grou
     return c;
 }
 
+/* A plain step that would take away all of what it changes, or double it, is cut to half of that and counted. */
+static double held(double c, double size, group_fit *how)
+{
+    if (!how->plain || c * size < 1) return c;
+    how->skipped++;
+    return 0.5 / size;
+}
+
 static void choose_d(fitting *f, group_fit *how)
 {
     f->c_d = 0;
     if (!(f->most > 0)) return;
-    double c = ask(f, 0, size_of_d, how);
+    double c = held(ask(f, 0, size_of_d, how), f->most, how);
     how->moved = true;
     if (isfinite(c) && c * f->upper < 1 && c * f->most < 1e6) {
         f->c_d = c;
@@ -278,6 +286,41 @@ static void follow(const fitting *f, double c, const double *M, double *next)
     }
 }
 
+/* The lower triangle of S <- c sum (xx' - yy'). */
+static void sum_projections(const fitting *f, double c, double *S)
+{
+    int64_t r = f->self->r;
+    memset(S, 0, (size_t)(r * r) * sizeof(double));
+    for (int64_t k = 0; k < 2 * f->pairs; k++) {
+        const double *x = projection(f, k / 2, k % 2);
+        for (int64_t i = 0; i < r; i++) {
+            for (int64_t j = 0; j <= i; j++) S[i * r + j] += (k % 2 ? -c : c) * x[i] * x[j];
+        }
+    }
+}
+
+/* || sum (xx' - yy') ||_F, at least the largest eigenvalue of R. spare has r^2 numbers. */
+static double size_of_turn(const fitting *f, double *spare)
+{
+    int64_t r = f->self->r;
+    double squares = 0;
+    sum_projections(f, 1, spare);
+    for (int64_t i = 0; i < r; i++) {
+        for (int64_t j = 0; j <= i; j++) squares += (i == j ? 1 : 2) * spare[i * r + j] * spare[i * r + j];
+    }
+    return sqrt(squares);
+}
+
+/* Whether I - t c sum (xx' - yy') is invertible for all t in [0, 1], hence positive definite at t = 1: then M, and Q
+ * with it, is never singular on the way. spare has r^2 numbers. */
+static bool stays_inside(const fitting *f, double c, double *spare)
+{
+    int64_t r = f->self->r;
+    sum_projections(f, -c, spare);
+    for (int64_t i = 0; i < r; i++) spare[i * r + i] += 1;
+    return small_positive(r, spare);
+}
+
 static void choose_panel(fitting *f, const double *M, group_fit *how)
 {
     int64_t r = f->self->r;
@@ -289,9 +332,10 @@ static void choose_panel(fitting *f, const double *M, group_fit *how)
 
     double c = ask(f, f->on_v ? 2 : 1, size_of_panel, how);
     if (c == 0) return;
+    c = held(c, size_of_turn(f, spare), how);
     how->moved = true;
     follow(f, c, M, next);
-    bool sane = isfinite(c) && small_invert(r, next, (double *)M + r * r, spare);
+    bool sane = isfinite(c) && stays_inside(f, c, spare) && small_invert(r, next, (double *)M + r * r, spare);
     for (int64_t i = 0; sane && i < 2 * r * f->pairs; i++) sane = fabs(c * f->turned[i]) < (double)REAL_MAX / 1e12;
     if (!sane) {
         how->skipped++;

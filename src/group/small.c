@@ -50,6 +50,19 @@ bool small_invert(int64_t r, const double *M, double *inverse, double *work)
     return largest(r * r, M) * largest(r * r, inverse) * (double)REAL_EPSILON < 0.05;
 }
 
+bool small_positive(int64_t r, double *M)
+{
+    for (int64_t i = 0; i < r; i++) {
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = M[i * r + j];
+            for (int64_t k = 0; k < j; k++) sum -= M[i * r + k] * M[j * r + k];
+            if (i == j && !(sum > 0)) return false;
+            M[i * r + j] = i == j ? sqrt(sum) : sum / M[j * r + j];
+        }
+    }
+    return true;
+}
+
 void small_mul(int64_t r, const double *M, bool transpose, const double *x, double *y)
 {
     for (int64_t i = 0; i < r; i++) {

@@ -100,7 +100,7 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
 {
     psgd_precond *self = u->self;
     part_asked asked = {.settings = &self->settings, .weight = u->weight};
-    group_fit how = {.step = part_step, .data = &asked};
+    group_fit how = {.step = part_step, .data = &asked, .plain = self->settings.norm == NORM_NONE};
     unit->ops->fit(unit, pair, &how);
     int e = how.moved ? 0 : smallness(pair);
     if (e) {
