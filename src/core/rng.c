@@ -25,6 +25,14 @@ uint32_t psgd__rng_bits(const rng_stream *stream, uint64_t index)
     return block_at(stream, tile * RNG_LANES + lane).v[index / RNG_LANES % 4];
 }
 
+void psgd__rng_tile(const rng_stream *stream, uint64_t tile, uint32_t bits[4 * RNG_LANES])
+{
+    for (int lane = 0; lane < RNG_LANES; lane++) {
+        philox4x32_ctr_t made = block_at(stream, tile * RNG_LANES + (uint64_t)lane);
+        for (int word = 0; word < 4; word++) bits[word * RNG_LANES + lane] = made.v[word];
+    }
+}
+
 double psgd__rng_uniform(const rng_stream *stream, uint64_t index)
 {
     uint64_t bits = (uint64_t)psgd__rng_bits(stream, 2 * index) << 32 | psgd__rng_bits(stream, 2 * index + 1);

@@ -34,6 +34,9 @@ rng_stream psgd__rng_stream(uint64_t seed, rng_purpose purpose, uint64_t tensor,
 uint32_t psgd__rng_bits(const rng_stream *stream, uint64_t index);
 double psgd__rng_uniform(const rng_stream *stream, uint64_t index);
 
+/* Entries 4 RNG_LANES tile .. 4 RNG_LANES (tile + 1) - 1 as 32 bits each, for the work of one in four. */
+void psgd__rng_tile(const rng_stream *stream, uint64_t tile, uint32_t bits[4 * RNG_LANES]);
+
 /* A number below n > 0, without bias, from block index of the stream. */
 uint64_t psgd__rng_below(const rng_stream *stream, uint64_t index, uint64_t n);
 

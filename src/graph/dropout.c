@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { CHUNK = 4096 };
+enum { TILE = 4 * RNG_LANES, CHUNK = 64 * TILE };
 
 static psgd_status dropout_check(psgd_op_call *call)
 {
@@ -31,7 +31,11 @@ static void draw(void *data, int64_t chunk)
     real keep = (real)(1 / (1 - p)), *mask = call->memory;
     rng_stream stream = psgd__rng_stream(call->seed, RNG_NOISE, (uint64_t)call->node, call->step);
     int64_t end = (chunk + 1) * CHUNK < call->output.size ? (chunk + 1) * CHUNK : call->output.size;
-    for (int64_t i = chunk * CHUNK; i < end; i++) mask[i] = psgd__rng_bits(&stream, (uint64_t)i) < limit ? 0 : keep;
+    for (int64_t from = chunk * CHUNK; from < end; from += TILE) {
+        uint32_t bits[TILE];
+        psgd__rng_tile(&stream, (uint64_t)(from / TILE), bits);
+        for (int64_t i = from; i < end && i < from + TILE; i++) mask[i] = bits[i - from] < limit ? 0 : keep;
+    }
 }
 
 static psgd_status dropout_forward(psgd_op_call *call)

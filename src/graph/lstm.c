@@ -40,6 +40,7 @@ static psgd_status lstm_check(psgd_op_call *call)
     PSGD_TRY(recurrent_check(call, 4));
     const int64_t *y = call->output.shape;
     call->memory_bytes = (LARGE * y[0] + SMALL) * y[1] * y[2] * (int64_t)sizeof(real);
+    recurrent_reserve(call);
     call->state_numbers = 2 * y[1] * y[2]; /* h, then c */
     return PSGD_OK;
 }

@@ -153,18 +153,62 @@ static void sum_block(void *data, int64_t block)
     }
 }
 
-/* The same by BLAS, a product a time. */
+/* Numbers that large_weights joins in the op's memory: A of all times, and x or h of all times. */
+static int64_t room_numbers(const psgd_op_call *call)
+{
+    const int64_t *x = call->input[0].shape;
+    int64_t hidden = call->output.shape[1], widest = x[1] > hidden ? x[1] : hidden;
+    return is_large(call) ? (call->input[1].shape[0] + widest) * x[0] * x[2] : 0;
+}
+
+void recurrent_reserve(psgd_op_call *call)
+{
+    call->memory_bytes += room_numbers(call) * (int64_t)sizeof(real);
+}
+
+/* to[i, (t, j)] <- x[t, i, j]; for h, one time later: the first is that before the first time, zero where NULL. */
+typedef struct joining {
+    int64_t times, rows, n;
+    const real *x, *first;
+    bool later;
+    real *to;
+} joining;
+
+static void join_row(void *data, int64_t i)
+{
+    const joining *j = data;
+    for (int64_t t = 0; t < j->times; t++) {
+        const real *from = j->later && t == 0 ? j->first : j->x + (t - j->later) * j->rows * j->n;
+        real *to = j->to + (i * j->times + t) * j->n;
+        if (from) memcpy(to, from + i * j->n, (size_t)j->n * sizeof *to);
+        if (!from) memset(to, 0, (size_t)j->n * sizeof *to);
+    }
+}
+
+static void join(joining j)
+{
+    la_parallel(j.rows, 4 * (double)(j.rows * j.times * j.n), join_row, &j);
+}
+
+/* The same by BLAS, one product over all times. */
 static void large_weights(const sums *s)
 {
     const int64_t *shape = s->call->input[0].shape;
     int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
-    if (!s->add) memset(s->dW, 0, (size_t)(s->rows * pitch) * sizeof *s->dW);
-    for (int64_t t = 0; t < times; t++) {
-        const real *A = s->A + t * s->rows * n, *h = t ? s->h + (t - 1) * hidden * n : s->first;
-        if (s->x) la_outer(s->rows, in, n, A, s->x + t * in * n, true, s->dW, pitch);
-        if (h) la_outer(s->rows, hidden, n, A, h, true, s->dW + in, pitch);
-        if (s->bias) la_row_sums(s->rows, n, A, true, s->dW + in + hidden, pitch);
+    int64_t all = times * n;
+    real *A = (real *)s->call->memory + s->call->memory_bytes / (int64_t)sizeof(real) - room_numbers(s->call);
+    real *B = A + s->rows * all;
+    join((joining){times, s->rows, n, s->A, .to = A});
+    if (s->x) {
+        join((joining){times, in, n, s->x, .to = B});
+        la_outer(s->rows, in, all, A, B, s->add, s->dW, pitch);
+    } else if (!s->add) {
+        for (int64_t i = 0; i < s->rows; i++) memset(s->dW + i * pitch, 0, (size_t)in * sizeof *s->dW);
     }
+    join((joining){times, hidden, n, s->h, .first = s->first, .later = true, .to = B});
+    la_outer(s->rows, hidden, all, A, B, s->add, s->dW + in, pitch);
+    if (s->bias) la_row_sums(s->rows, all, A, s->add, s->dW + in + hidden, pitch);
+    for (int64_t i = 0; !s->bias && !s->add && i < s->rows; i++) s->dW[(i + 1) * pitch - 1] = 0;
 }
 
 void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,

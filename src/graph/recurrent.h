@@ -8,6 +8,7 @@
 
 #define recurrent               PSGD_TYPED(recurrent)
 #define recurrent_check         PSGD_TYPED(psgd__recurrent_check)
+#define recurrent_reserve       PSGD_TYPED(psgd__recurrent_reserve)
 #define recurrent_stretches     PSGD_TYPED(psgd__recurrent_stretches)
 #define recurrent_open          PSGD_TYPED(psgd__recurrent_open)
 #define recurrent_mix           PSGD_TYPED(psgd__recurrent_mix)
@@ -27,6 +28,7 @@ typedef struct recurrent {
 
 /* rows_each rows of W for each hidden unit. */
 psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each);
+void recurrent_reserve(psgd_op_call *call); /* adds what recurrent_weights needs to memory_bytes: the last to do so */
 int64_t recurrent_stretches(const psgd_op_call *call);
 void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self);
 

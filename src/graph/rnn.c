@@ -24,6 +24,7 @@ static psgd_status rnn_check(psgd_op_call *call)
     PSGD_TRY(recurrent_check(call, 1));
     const int64_t *y = call->output.shape;
     call->memory_bytes = 4 * y[0] * y[1] * y[2] * (int64_t)sizeof(real);
+    recurrent_reserve(call);
     call->state_numbers = y[1] * y[2];
     return PSGD_OK;
 }
