@@ -24,11 +24,12 @@ double bench_quantile(const bench_samples *samples, double q); /* 0.5: the media
 
 /* What an op must move or compute, from the formulas of docs/performance.md. */
 typedef struct bench_work {
-    double read, written; /* bytes of passes that only read, and of passes that also write */
-    double flops;         /* where this is not 0 it is what counts */
-    int64_t side;         /* of the largest triangle, and the fibres that it meets: the shape of the product that */
-    int64_t fibres;       /* flops are compared with */
-    double resident;      /* bytes that an op goes through: below 64 MB a cache may hold them */
+    double read, written, in_place; /* bytes of passes that only read, that write an array of their own, and that write
+                                       what they have read */
+    double flops;                   /* where this is not 0 it is what counts */
+    int64_t side;    /* of the largest triangle, and the fibres that it meets: the shape of the product that */
+    int64_t fibres;  /* flops are compared with */
+    double resident; /* bytes that an op goes through: below 64 MB a cache may hold them */
 } bench_work;
 
 typedef struct bench_case {
@@ -42,17 +43,22 @@ extern const int bench_case_count;
 /* false where nothing is counted for this spec. */
 bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work);
 
-/* What the machine does now: bytes per second of a loop that reads, and of one that reads and writes, over memory that
- * no cache holds; flops per second of a product rows x depth by depth x columns. */
+/* What the machine does now, over memory that no cache holds: bytes per second of bare loops that read an array, that
+ * write one from two others (z <- x + c y, the better of stores through and past the caches) and that read two and
+ * write one of them (y <- y + c x); flops per second of a product rows x side by side x side. */
 typedef struct bench_probe {
-    float *memory;
-    int64_t count;
+    float *memory; /* three arrays */
+    int64_t count; /* numbers in one */
 } bench_probe;
+
+typedef struct bench_limits {
+    double read, triad, in_place, product; /* 0 where not measured */
+} bench_limits;
 
 bool bench_probe_create(bench_probe *probe);
 void bench_probe_free(bench_probe *probe);
-double bench_read_rate(const bench_probe *probe);
-double bench_write_rate(const bench_probe *probe);
+void bench_memory_limits(const bench_probe *probe, bench_limits *limits);
+double bench_write_rate(const bench_probe *probe);                       /* x <- c x: as many bytes written as read */
 double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side); /* 0 where there is no memory for it */
 
 typedef struct bench_settings {

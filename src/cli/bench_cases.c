@@ -58,18 +58,18 @@ const bench_case bench_cases[] = {
 
 const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];
 
-/* Numbers of Q that an op of a flat group reads or writes for each parameter, and of the parameter and its like. A
- * result that is not in memory already is read before it is written, unless it is streamed. */
+/* Numbers that the passes of a flat group move for each parameter: those that write an array of their own, and those
+ * that write what they have read. */
 typedef struct flat_rule {
     const char *spec;
-    double update, apply, step; /* numbers moved per parameter */
+    double written[BENCH_OPS], in_place[BENCH_OPS];
 } flat_rule;
 
-/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e; v, h, d, e, d out, e out. apply: q, x, y out. A step also reads
- * and writes theta instead of y. */
+/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e; v, h, d, e, d out, e out. apply: Q, x, y out. A step also reads
+ * Q and x, and reads and writes theta. */
 static const flat_rule flat[] = {
-    {"diag", 7, 3, 7 + 4},
-    {"xmat", 10, 5, 10 + 6},
+    {"diag", {4, 3, 4}, {3, 0, 3 + 4}},
+    {"xmat", {4, 4, 4}, {6, 0, 6 + 5}},
 };
 
 static bool is(const char *spec, const char *name)
@@ -82,15 +82,15 @@ static bool flat_work(const char *spec, int64_t n, double size, bench_op op, ben
     for (size_t i = 0; i < sizeof flat / sizeof flat[0]; i++) {
         const flat_rule *rule = &flat[i];
         if (!is(spec, rule->spec)) continue;
-        double numbers = op == BENCH_UPDATE ? rule->update : op == BENCH_APPLY ? rule->apply : rule->step;
-        work->written = numbers * size * (double)n;
-        work->resident = work->written;
+        work->written = rule->written[op] * size * (double)n;
+        work->in_place = rule->in_place[op] * size * (double)n;
+        work->resident = work->written + work->in_place;
         return true;
     }
     if (!is(spec, "tri")) return false;
     double triangle = (double)n * (double)(n + 1) / 2 * size;
     work->read = op == BENCH_APPLY ? 2 * triangle : triangle + (op == BENCH_STEP ? 2 * triangle : 0);
-    work->written = op == BENCH_APPLY ? 0 : 2 * triangle;
+    work->in_place = op == BENCH_APPLY ? 0 : 2 * triangle;
     work->resident = triangle;
     return true;
 }
@@ -114,8 +114,9 @@ bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype
     if (!left && !right) {
         /* v and h once; x, y and, for a step, theta instead of y. */
         work->read = op == BENCH_APPLY ? 0 : 2 * n * size;
-        work->written = op == BENCH_UPDATE ? 0 : 3 * n * size;
-        work->resident = work->read + work->written;
+        work->written = op == BENCH_APPLY ? 3 * n * size : 0;
+        work->in_place = op == BENCH_STEP ? 3 * n * size : 0;
+        work->resident = work->read + work->written + work->in_place;
         return true;
     }
     if (left) work->flops += triangle_flops((double)shape[0], (double)shape[1], op);

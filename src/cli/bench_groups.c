@@ -24,7 +24,8 @@ typedef struct bench_run {
 } bench_run;
 
 typedef struct bench_result {
-    bench_samples time[BENCH_OPS], read, write, product;
+    bench_samples time[BENCH_OPS];
+    bench_samples part[BENCH_OPS]; /* of what the limits measured just before allow */
 } bench_result;
 
 static psgd_status call(bench_run *run, bench_op op)
@@ -51,42 +52,52 @@ static psgd_status time_op(bench_run *run, bench_op op, double *seconds)
     }
 }
 
-static void measure_limits(const bench_run *run, const bench_probe *probe, bench_result *result)
+/* What is compared with of this case: memory, a product, or nothing where a cache may hold it. */
+static bench_limits measure_limits(const bench_run *run, const bench_probe *probe)
 {
     bench_work work;
-    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return;
+    bench_limits limits = {0};
+    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
     if (work.flops > 0) {
-        bench_add(&result->product, bench_product_rate(run->settings->dtype, work.fibres, work.side));
+        limits.product = bench_product_rate(run->settings->dtype, work.fibres, work.side);
     } else if (work.resident >= IN_CACHE) {
-        bench_add(&result->read, bench_read_rate(probe));
-        bench_add(&result->write, bench_write_rate(probe));
+        bench_memory_limits(probe, &limits);
     }
+    return limits;
+}
+
+/* The least time that the limits allow, or 0 where there is nothing to compare with. */
+static double ideal(const bench_work *work, const bench_limits *limits)
+{
+    if (work->flops > 0) return limits->product > 0 ? work->flops / limits->product : 0;
+    if (work->resident < IN_CACHE || !(limits->read > 0)) return 0;
+    return work->read / limits->read + work->written / limits->triad + work->in_place / limits->in_place;
+}
+
+static psgd_status measure_op(bench_run *run, bench_op op, const bench_limits *limits, bench_result *result)
+{
+    bench_work work;
+    double seconds;
+    PSGD_TRY(time_op(run, op, &seconds));
+    bench_add(&result->time[op], seconds);
+    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, op, &work)) return PSGD_OK;
+    double least = ideal(&work, limits);
+    if (least > 0) bench_add(&result->part[op], least / seconds);
+    return PSGD_OK;
 }
 
 static psgd_status measure(bench_run *run, const bench_probe *probe, bench_result *result)
 {
-    double budget = run->settings->quick ? 0.5 : 3, start = bench_now(), seconds;
+    double budget = run->settings->quick ? 0.5 : 3, start = bench_now();
     int least = run->settings->quick ? 3 : 5;
     for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(call(run, (bench_op)op));
     for (int i = 0; i < BENCH_MAX_SAMPLES; i++) {
         double spent = bench_now() - start;
         if (i > 0 && spent > budget && (i >= least || spent > 20 * budget)) break;
-        measure_limits(run, probe, result);
-        for (int op = 0; op < BENCH_OPS; op++) {
-            PSGD_TRY(time_op(run, (bench_op)op, &seconds));
-            bench_add(&result->time[op], seconds);
-        }
+        bench_limits limits = measure_limits(run, probe);
+        for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, &limits, result));
     }
     return PSGD_OK;
-}
-
-/* The least time that the limits allow, or 0 where there is nothing to compare with. */
-static double ideal(const bench_work *work, const bench_result *result)
-{
-    double product = bench_quantile(&result->product, 0.5);
-    if (work->flops > 0) return product > 0 ? work->flops / product : 0;
-    if (work->resident < IN_CACHE || !result->read.count) return 0;
-    return work->read / bench_quantile(&result->read, 0.5) + work->written / bench_quantile(&result->write, 0.5);
 }
 
 static void print_result(const bench_run *run, const bench_result *result)
@@ -96,16 +107,18 @@ static void print_result(const bench_run *run, const bench_result *result)
         const bench_samples *t = &result->time[op];
         double time = bench_quantile(t, 0.5), low = bench_quantile(t, 0.1), high = bench_quantile(t, 0.9);
         bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, (bench_op)op, &work);
-        double amount = work.flops > 0 ? work.flops : work.read + work.written, part = ideal(&work, result) / time;
+        double amount = work.flops > 0 ? work.flops : work.read + work.written + work.in_place;
+        double part = bench_quantile(&result->part[op], 0.5);
         const char *unit = work.flops > 0 ? "flops" : "bytes";
-        double limit = work.flops > 0 ? bench_quantile(&result->product, 0.5) : bench_quantile(&result->write, 0.5);
         if (run->settings->json) {
             printf("{\"spec\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,\"p10\":%.6g,"
                    "\"p90\":%.6g,\"runs\":%d",
                    run->spec, run->shape_word, psgd_dtype_name(run->settings->dtype), op_names[op], time, low, high,
                    t->count);
             if (counted) printf(",\"%s\":%.6g,\"per_second\":%.6g", unit, amount, amount / time);
-            if (counted && part > 0) printf(",\"limit_per_second\":%.6g,\"of_limit\":%.3f", limit, part);
+            if (counted && part > 0) {
+                printf(",\"limit_per_second\":%.6g,\"of_limit\":%.3f", amount / time / part, part);
+            }
             puts("}");
         } else {
             char share[16] = "";
@@ -169,16 +182,24 @@ static void measure_normals(const bench_settings *settings, const bench_probe *p
 
 static void print_limits(const bench_settings *settings, const bench_probe *probe)
 {
-    bench_samples read = {0}, write = {0}, product = {0};
+    bench_samples read = {0}, triad = {0}, in_place = {0}, scale = {0}, product = {0};
     for (int i = 0; i < 7; i++) {
-        bench_add(&read, bench_read_rate(probe));
-        bench_add(&write, bench_write_rate(probe));
+        bench_limits limits = {0};
+        bench_memory_limits(probe, &limits);
+        bench_add(&read, limits.read);
+        bench_add(&triad, limits.triad);
+        bench_add(&in_place, limits.in_place);
+        bench_add(&scale, bench_write_rate(probe));
         bench_add(&product, bench_product_rate(settings->dtype, 1536, 1536));
     }
-    const char *format = settings->json ? "{\"read\":%.6g,\"read_write\":%.6g,\"product\":%.6g}\n"
-                                        : "memory: %.1f GB/s read, %.1f read and written; product: %.0f GFLOP/s\n";
+    const char *format = settings->json
+                             ? "{\"read\":%.6g,\"triad\":%.6g,\"in_place\":%.6g,\"read_write\":%.6g,"
+                               "\"product\":%.6g}\n"
+                             : "memory, GB/s: %.1f read; %.1f z <- x + c y; %.1f y <- y + c x; %.1f x <- c x; "
+                               "product: %.0f GFLOP/s\n";
     double unit = settings->json ? 1 : 1e-9;
-    printf(format, unit * bench_quantile(&read, 0.5), unit * bench_quantile(&write, 0.5),
+    printf(format, unit * bench_quantile(&read, 0.5), unit * bench_quantile(&triad, 0.5),
+           unit * bench_quantile(&in_place, 0.5), unit * bench_quantile(&scale, 0.5),
            unit * bench_quantile(&product, 0.5));
 }
 

@@ -1,13 +1,16 @@
-/* What the machine can do: streaming over memory, and a matrix product. Memory is measured with the library's own
- * simplest loops on f32. */
+/* What the machine can do: streaming over memory, and a matrix product. Memory is measured with bare loops on f32, the
+ * kinds that STREAM has. */
 #define PSGD_TYPED_SOURCE
 #include "cli/bench.h"
 #include "core/memory.h"
+#include "la/kernel/stream.h"
 #include "la/la.h"
+#include "la/parallel.h"
 
 #include <cblas.h>
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { PROBE_COUNT = 1 << 25 }; /* 128 MB */
@@ -48,9 +51,9 @@ double bench_quantile(const bench_samples *samples, double q)
 bool bench_probe_create(bench_probe *probe)
 {
     probe->count = PROBE_COUNT;
-    probe->memory = psgd__alloc(NULL, probe->count, sizeof(float));
+    probe->memory = psgd__alloc(NULL, 3 * probe->count, sizeof(float));
     if (!probe->memory) return false;
-    la_scale(probe->count, 1, probe->memory);
+    la_scale(3 * probe->count, 1, probe->memory);
     return true;
 }
 
@@ -59,12 +62,52 @@ void bench_probe_free(bench_probe *probe)
     psgd__free(NULL, probe->memory);
 }
 
-double bench_read_rate(const bench_probe *probe)
+enum { CHUNK = 1 << 14 };
+
+typedef struct triad {
+    const float *x, *y;
+    float *z;
+    bool past_caches;
+} triad;
+
+/* z <- x + y / 2 in one chunk, line by line. */
+static void triad_chunk(void *data, int64_t chunk)
 {
+    enum { WIDTH = STREAM_LINE / sizeof(float) };
+    const triad *t = data;
+    for (int64_t i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i += WIDTH) {
+        float line[WIDTH];
+        for (int l = 0; l < (int)WIDTH; l++) line[l] = t->x[i + l] + 0.5F * t->y[i + l];
+        if (t->past_caches) {
+            stream_line((char *)(t->z + i), (const char *)line);
+        } else {
+            memcpy(t->z + i, line, sizeof line);
+        }
+    }
+    stream_done();
+}
+
+static double triad_rate(const bench_probe *probe, bool past_caches)
+{
+    int64_t n = probe->count;
+    triad t = {probe->memory, probe->memory + n, probe->memory + 2 * n, past_caches};
     double start = bench_now();
-    volatile float most = la_max_abs(probe->count, probe->memory);
+    la_parallel(n / CHUNK, (double)n, triad_chunk, &t);
+    return 3 * (double)n * sizeof(float) / (bench_now() - start);
+}
+
+void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
+{
+    int64_t n = probe->count;
+    double start = bench_now();
+    volatile float most = la_max_abs(n, probe->memory);
     (void)most;
-    return (double)probe->count * sizeof(float) / (bench_now() - start);
+    limits->read = (double)n * sizeof(float) / (bench_now() - start);
+    double past = triad_rate(probe, true), through = triad_rate(probe, false);
+    limits->triad = past > through ? past : through;
+    start = bench_now();
+    la_axpy(n, 0, probe->memory + n, probe->memory + 2 * n);
+    limits->in_place = 3 * (double)n * sizeof(float) / (bench_now() - start);
 }
 
 double bench_write_rate(const bench_probe *probe)

@@ -162,14 +162,15 @@ void la_scale_rows(view X, const real *q)
         for (int64_t i = 0; i < X.n; i += CHUNK) k->mul(smaller(CHUNK, X.n - i), q + i, X.x + i);
         return;
     }
-#pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
+    bool parallel = X.n * view_fibres(X) > PARALLEL;
+    if (X.inner == 1) {
+#pragma omp parallel for if (parallel)
+        for (int64_t o = 0; o < X.outer; o++) k->mul(X.n, q, X.x + o * X.pitch);
+        return;
+    }
+#pragma omp parallel for collapse(2) if (parallel)
     for (int64_t o = 0; o < X.outer; o++) {
-        real *x = X.x + o * X.pitch;
-        if (X.inner == 1) {
-            k->mul(X.n, q, x);
-        } else {
-            for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, q[i], x + i * X.inner);
-        }
+        for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, q[i], X.x + o * X.pitch + i * X.inner);
     }
 }
 
@@ -185,14 +186,15 @@ void la_divide_rows(view X, const real *q)
         for (int64_t i = 0; i < X.n; i += CHUNK) k->div(smaller(CHUNK, X.n - i), q + i, X.x + i);
         return;
     }
-#pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
+    bool parallel = X.n * view_fibres(X) > PARALLEL;
+    if (X.inner == 1) {
+#pragma omp parallel for if (parallel)
+        for (int64_t o = 0; o < X.outer; o++) k->div(X.n, q, X.x + o * X.pitch);
+        return;
+    }
+#pragma omp parallel for collapse(2) if (parallel)
     for (int64_t o = 0; o < X.outer; o++) {
-        real *x = X.x + o * X.pitch;
-        if (X.inner == 1) {
-            k->div(X.n, q, x);
-        } else {
-            for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, 1 / q[i], x + i * X.inner);
-        }
+        for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, 1 / q[i], X.x + o * X.pitch + i * X.inner);
     }
 }
 
