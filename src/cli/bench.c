@@ -39,9 +39,12 @@ static void print_machine(bool json)
 static int run(const cli_args *args)
 {
     bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
-    if (!optim && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
-        return cli_wrong_use("psgd bench measures 'groups' or 'optim': psgd bench groups [--quick] [--json]");
+    bool pictures = args->positional_count == 1 && !strcmp(args->positional[0], "pictures");
+    if (!optim && !pictures && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
+        return cli_wrong_use(
+            "psgd bench measures 'groups', 'optim' or 'pictures': psgd bench groups [--quick] [--json]");
     }
+    if (pictures && !cli_value(args, "data")) return cli_wrong_use("psgd bench pictures needs --data DIR");
     bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
                                .json = cli_value(args, "json") != NULL,
                                .spec = cli_value(args, "spec"),
@@ -59,7 +62,9 @@ static int run(const cli_args *args)
         bench_use_processor_time();
     }
     print_machine(settings.json);
-    psgd_status status = optim ? bench_optim(&settings) : bench_groups(&settings);
+    psgd_status status = optim      ? bench_optim(&settings)
+                         : pictures ? bench_pictures(cli_value(args, "data"))
+                                    : bench_groups(&settings);
     return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
 }
 
@@ -70,6 +75,7 @@ static const cli_flag flags[] = {
     {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},
     {"spec", "SPEC", "only cases of this group"},
     {"shape", "D1xD2", "only cases of this shape; with --spec any spec and shape"},
+    {"data", "DIR", "pictures: JPEGs in class folders"},
     {0},
 };
 
@@ -77,7 +83,7 @@ const cli_verb verb_bench = {
     .name = "bench",
     .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--clock wall|processor] [--spec SPEC] [--shape "
              "D1xD2] | "
-             "psgd bench optim [--quick]",
+             "psgd bench optim [--quick] | psgd bench pictures --data DIR",
     .summary = "Measure groups and optimizers beside the limits of this machine",
     .flags = flags,
     .more = "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are those that an op\n"

@@ -69,5 +69,6 @@ typedef struct bench_settings {
 
 psgd_status bench_groups(const bench_settings *settings);
 psgd_status bench_optim(const bench_settings *settings); /* of the settings only quick counts */
+psgd_status bench_pictures(const char *folder);
 
 #endif
