@@ -8,7 +8,7 @@ enum {
     BLOCK = 128,     /* rows that are solved before the columns to their right are touched */
     MAX_PARTS = 32,  /* column parts; each has its own partial sums */
     PART = 1024,     /* columns in a part, unless that would make too many */
-    PARALLEL = 1400, /* rows below which one thread is faster */
+    PARALLEL = 8000, /* rows below which one thread is faster: cores may be far apart, and rows travel between them */
     STRIP = 512      /* columns that one retraction takes at a time: its sums stay in the first-level cache */
 };
 
