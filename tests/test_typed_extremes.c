@@ -238,6 +238,42 @@ static void q_outlives_extreme_pairs(void **state)
 
 /* A refused pair leaves nothing behind, also not in running maxima and averages: the next update is that of a twin
  * which never saw it. */
+/* Pairs that ask for a Q near the limits of the number type do not get it: it stays within 2^60 and 2^-60, of doubles
+ * 2^400 and 2^-400, and a step beyond. */
+static void q_is_scaled_back_near_the_limit(void **state)
+{
+    (void)state;
+    const int limit = sizeof(real) == 4 ? 60 : 400;
+    const int decades = sizeof(real) == 4 ? 25 : 140, each = 60; /* Q follows at its own pace */
+    static const char *const specs[] = {"diag", "tri", "dense", "scale"};
+    subject s;
+    for (int growing = 0; growing < 2; growing++) {
+        for (int i = 0; i < 4; i++) {
+            instance g = {.spec = specs[i], .modes = 1, .shape = {4}};
+            real Q[16], least = REAL_MAX, most = 0;
+            start(&s, &g, "max", 0.3, 5);
+            for (int t = 0; t < decades * each; t++) {
+                double large = pow(10, 1 + t / each);
+                draw(&s, growing ? large : 1 / large, growing ? 1 / large : large);
+                assert_ok(psgd_precond_update(s.precond, s.v, s.h));
+                if (t % 50) continue;
+                assert_ok(psgd_precond_factor(s.precond, 0, Q));
+                real largest = 0;
+                for (int k = 0; k < 16; k++) largest = (real)fmax((double)largest, fabs((double)Q[k]));
+                least = largest < least ? largest : least;
+                most = largest > most ? largest : most;
+            }
+            if (!((double)most <= ldexp(4, limit) && (double)least >= ldexp(0.25, -limit))) {
+                fail_msg("%s: Q was between %g and %g", specs[i], (double)least, (double)most);
+            }
+            if (growing ? (double)most < ldexp(0.1, limit) : (double)least > ldexp(10, -limit)) {
+                fail_msg("%s: Q, between %g and %g, never came near", specs[i], (double)least, (double)most);
+            }
+            stop(&s);
+        }
+    }
+}
+
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -329,6 +365,7 @@ int main(void)
         cmocka_unit_test(a_common_scale_changes_nothing),
         cmocka_unit_test(a_small_part_of_a_sum_moves_as_a_large_one),
         cmocka_unit_test(q_outlives_extreme_pairs),
+        cmocka_unit_test(q_is_scaled_back_near_the_limit),
         cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(a_refused_gradient_leaves_the_average_alone),
         cmocka_unit_test(the_first_pair_gives_the_scale),
