@@ -22,6 +22,9 @@ def peer(folder, batch, rounds, what):
     import torch
     import torch.nn.functional as F
 
+    # By itself PyTorch may take every second core for a hyperthread and leave it idle.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
+
     # The order of columns is PyTorch's own, so that nothing is permuted on the way.
     def convolve(x, W, k, stride=1, padding=0):
         return F.relu(F.conv2d(x, W[:, :-1].reshape(W.shape[0], -1, k, k), W[:, -1], stride=stride, padding=padding))

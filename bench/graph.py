@@ -23,6 +23,9 @@ def peer(folder, rounds):
     import torch
     import torch.nn.functional as F
 
+    # By itself PyTorch may take every second core for a hyperthread and leave it idle.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
+
     sys.path.insert(0, folder)
     import preconditioned_stochastic_gradient_descent as author
 

@@ -28,6 +28,9 @@ def peer(rounds, folder, clock):
     import torch
     import torch.nn.functional as F
 
+    # By itself PyTorch may take every second core for a hyperthread and leave it idle.
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", os.cpu_count())))
+
     spec = importlib.util.spec_from_file_location("author", os.path.join(folder, "preconditioned_stochastic_gradient_descent.py"))
     author = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(author)

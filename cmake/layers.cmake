@@ -32,7 +32,7 @@ set(PSGD_UNTYPED
   src/optim/state.c
   src/precond/health.c
   src/precond/joint.c
-  src/precond/many.c
+  src/precond/beside.c
   src/precond/options.c
   src/precond/precond.c
 )

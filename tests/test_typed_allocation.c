@@ -1,9 +1,7 @@
-/* Only create allocates, and no more than state, two tensors and one R; many tensors side by side need no more either.
+/* Only create allocates, and no more than state, two tensors and one R.
  *
  * The allocator of the context counts, and so does malloc itself: this test is linked with --wrap=malloc,calloc. */
 #include "support.h"
-
-#include <omp.h>
 
 #include "core/dtype.h"
 #include "precond/precond.h"
@@ -115,67 +113,10 @@ static void only_create_allocates(void **state)
     }
 }
 
-enum { MANY = 24 };
-
-static const char *const small[] = {"diag", "tri", "scan", "kron(tri,tri)", "kron(diag,diag)", "xmat"};
-
-static void many_small_tensors_are_updated_side_by_side(void **state)
-{
-    (void)state;
-    const int64_t shape[2] = {12, 17}, n = 12 * 17;
-    workspace shared = {.slices = 3};
-    psgd_precond *one[MANY], *many[MANY];
-    precond_settings settings = {0};
-    option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
-    const void *v[MANY], *h[MANY];
-    psgd_status status[MANY];
-    real data[2][MANY][12 * 17], got[12 * 17], want[12 * 17];
-    assert_ok(psgd__options_read(NULL, &table, 1));
-    settings.norm = NORM_MAX;
-    for (int i = 0; i < MANY; i++) {
-        assert_ok(psgd__precond_create(NULL, small[i % 6], 2, shape, REAL_DTYPE, &settings, &shared, &many[i]));
-        assert_ok(psgd__precond_create(NULL, small[i % 6], 2, shape, REAL_DTYPE, &settings, NULL, &one[i]));
-        v[i] = data[0][i];
-        h[i] = data[1][i];
-    }
-    assert_ok(psgd__work_commit(&shared));
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(3);
-    for (uint64_t step = 0; step < 40; step++) {
-        for (int i = 0; i < MANY; i++) {
-            assert_ok(psgd_normal_fill(REAL_DTYPE, 1, (uint64_t)i, 2 * step, 0, n, data[0][i]));
-            assert_ok(psgd_normal_fill(REAL_DTYPE, 1, (uint64_t)i, 2 * step + 1, 0, n, data[1][i]));
-            assert_ok(psgd_precond_update(one[i], v[i], h[i]));
-        }
-        assert_ok(psgd__precond_update_many(MANY, many, v, h, status));
-    }
-    for (int i = 0; i < MANY; i++) {
-        assert_int_equal(psgd_precond_updates(many[i]), 40);
-        assert_ok(psgd_precond_apply(many[i], PSGD_APPLY_P, data[0][i], got));
-        assert_ok(psgd_precond_apply(one[i], PSGD_APPLY_P, data[0][i], want));
-        for (int64_t j = 0; j < n; j++) {
-            assert_true(fabs((double)got[j] - (double)want[j]) <= 1e-3 * (1 + fabs((double)want[j])));
-        }
-    }
-    data[1][7][3] = (real)NAN;
-    assert_fails(psgd__precond_update_many(MANY, many, v, h, status), PSGD_ERR_NOT_FINITE, "h is not a number");
-    for (int i = 0; i < MANY; i++) {
-        assert_int_equal(status[i], i == 7 ? PSGD_ERR_NOT_FINITE : PSGD_OK);
-        assert_int_equal(psgd_precond_updates(many[i]), i == 7 ? 40 : 41);
-    }
-    omp_set_num_threads(threads);
-    for (int i = 0; i < MANY; i++) {
-        psgd_precond_free(one[i]);
-        psgd_precond_free(many[i]);
-    }
-    psgd__work_free(&shared);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_create_allocates),
-        cmocka_unit_test(many_small_tensors_are_updated_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

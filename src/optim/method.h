@@ -30,7 +30,8 @@ typedef struct method_ops {
     int64_t (*numbers)(const psgd_optimizer *self, const part *p);   /* of state for a tensor, zero at the start */
     void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
     void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
-    bool whole; /* advance needs all of g before it writes: out must not be x */
+    bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */
+    bool whole;                    /* advance needs all of g before it writes: out must not be x */
     void (*position)(const psgd_optimizer *self, const part *p, const real *x, real *to);
     psgd_status (*observe)(psgd_optimizer *self, part *p, int64_t count, const real *a, const real *d);
     psgd_status (*iterate)(psgd_optimizer *self, void *const *theta, double *loss); /* REQUIRED if kind.searches */

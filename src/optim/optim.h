@@ -64,6 +64,7 @@ typedef struct part {
     void *state;     /* the method's, in the slab */
     int64_t state_numbers;
     psgd_precond *precond;
+    bool fitted;           /* on this step */
     int64_t rows_most;     /* in a row-sparse gradient; 0: there are none */
     void *packed;          /* [1 + state_numbers / n][rows_most][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
@@ -90,11 +91,12 @@ struct psgd_optimizer {
     workspace work;
     void *state; /* slab */
     int64_t state_numbers;
-    void *direction;     /* [total], where a step cannot be taken in one pass */
-    void *probe;         /* [largest * pairs], where v is drawn here */
-    psgd_precond *joint; /* the one of all tensors, where the option says so; theirs are NULL then */
-    void *packed;        /* slab for the parts' */
-    void **row_theta;    /* [part_count] while a step runs on rows */
+    void *direction;      /* [total], where a step cannot be taken in one pass */
+    void *probe;          /* [largest * pairs], where v is drawn here; for small tensors a slice a thread */
+    int64_t probe_stride; /* from slice to slice */
+    psgd_precond *joint;  /* the one of all tensors, where the option says so; theirs are NULL then */
+    void *packed;         /* slab for the parts' */
+    void **row_theta;     /* [part_count] while a step runs on rows */
     optim_counters now;
     char note[OPTIM_NOTE];
 

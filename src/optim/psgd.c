@@ -36,15 +36,21 @@ static psgd_status update_part(const method_args *a, int64_t count, const real *
                          : PSGD_TYPED(psgd__precond_update)(precond, count, v, h);
 }
 
+static real *probe_of(const psgd_optimizer *self)
+{
+    return (real *)self->probe + psgd__work_slice * self->probe_stride;
+}
+
 static psgd_status fit_newton(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
     const real *h = a->h;
     int64_t n = a->part->n * set->fit.pairs;
     if (set->l2 > 0) { /* the Hessian of what is minimised is H + l2 I */
-        memcpy(a->self->probe, h, (size_t)n * sizeof(real));
-        la_axpy(n, (real)set->l2, a->v, a->self->probe);
-        h = a->self->probe;
+        real *sum = probe_of(a->self);
+        memcpy(sum, h, (size_t)n * sizeof(real));
+        la_axpy(n, (real)set->l2, a->v, sum);
+        h = sum;
     }
     return update_part(a, set->fit.pairs, a->v, h);
 }
@@ -53,7 +59,7 @@ static psgd_status fit_fisher(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
     const real *h = set->whiten == WHITEN_MOMENTUM || set->l2 > 0 ? a->out : a->g;
-    real *v = set->fit.integrate ? NULL : a->self->probe;
+    real *v = set->fit.integrate ? NULL : probe_of(a->self);
     int tensor = (int)(a->part - a->self->parts);
     if (v && a->part->rows) {
         PSGD_TYPED(psgd__optim_draw_rows)(a->self, tensor, a->part->rows, v);
@@ -76,8 +82,7 @@ static void fit(const method_args *a)
     psgd_optimizer *self = a->self;
     set_step(self, a->step, a->part->precond);
     bool fisher = self->settings.fit.criterion == CRITERION_FISHER;
-    psgd_status status = fisher ? fit_fisher(a) : fit_newton(a);
-    if (status == PSGD_OK) self->now.fits++;
+    a->part->fitted = (fisher ? fit_fisher(a) : fit_newton(a)) == PSGD_OK;
 }
 
 static void apply(const psgd_optimizer *self, const psgd_precond *precond, real *x)
@@ -151,6 +156,11 @@ static void psgd_advance(const method_args *a)
     }
 }
 
+static bool psgd_beside(const part *p)
+{
+    return p->precond && !p->rows && psgd__precond_runs_beside(p->precond);
+}
+
 const method_ops METHOD_OPS(psgd) = {
     .kind = {.name = "psgd",
              .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
@@ -160,5 +170,6 @@ const method_ops METHOD_OPS(psgd) = {
     .advance = psgd_advance,
     .finish = psgd_finish,
     .numbers = psgd_numbers,
+    .beside = psgd_beside,
     .whole = true,
 };

@@ -4,6 +4,7 @@
  *   tensors; theta <- (1 - mu decay) theta - mu d.
  *
  * Methods that can do so write theta in the same pass that makes d; only clipping needs d on its own. */
+#include "la/beside.h"
 #include "la/la.h"
 #include "la/normal.h"
 #include "optim/method.h"
@@ -128,6 +129,54 @@ static psgd_status check_finite(psgd_optimizer *self, const void *const *gradien
     return bad < 0 ? PSGD_OK : psgd__optim_skip(self, "the %s of tensor %d is not finite", what, bad);
 }
 
+/* All tensors of one step. */
+typedef struct tensors {
+    method_args args; /* but for what is a tensor's own */
+    bool apart;
+    void *const *theta;
+    const void *const *gradient, *const *v, *const *h; /* v and h may be NULL */
+} tensors;
+
+static void advance_one(const tensors *t, int i)
+{
+    method_args a = t->args;
+    a.part = &a.self->parts[i];
+    a.g = t->gradient[i];
+    a.x = t->theta[i];
+    a.v = t->v ? t->v[i] : NULL;
+    a.h = t->h ? t->h[i] : NULL;
+    a.out = t->apart ? (real *)a.self->direction + a.part->from : t->theta[i];
+    const method_ops *ops = a.self->ops;
+    ops->advance(&a);
+}
+
+static bool runs_beside(const psgd_optimizer *self, int i)
+{
+    const method_ops *ops = self->ops;
+    return self->work.stride > 0 && ops->beside && ops->beside(&self->parts[i]);
+}
+
+static void advance_small(void *data, int i)
+{
+    const tensors *t = data;
+    if (runs_beside(t->args.self, i)) advance_one(t, i);
+}
+
+static void advance_all(tensors *t)
+{
+    psgd_optimizer *self = t->args.self;
+    int threads = psgd__thread_count();
+    if (threads > self->work.slices) threads = self->work.slices;
+    if (self->work.stride > 0) psgd__side_by_side(self->part_count, threads, advance_small, t);
+    for (int i = 0; i < self->part_count; i++) {
+        if (!runs_beside(self, i)) advance_one(t, i);
+    }
+    for (int i = 0; i < self->part_count; i++) {
+        self->now.fits += self->parts[i].fitted;
+        self->parts[i].fitted = false;
+    }
+}
+
 psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *theta, const void *const *gradient,
                                          const void *const *v, const void *const *h)
 {
@@ -149,15 +198,7 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
         a.rule.keep = 0;
         a.rule.rate = -1;
     }
-    for (int i = 0; i < self->part_count; i++) {
-        a.part = &self->parts[i];
-        a.g = gradient[i];
-        a.x = theta[i];
-        a.v = takes ? v[i] : NULL;
-        a.h = takes ? h[i] : NULL;
-        a.out = apart ? (real *)self->direction + a.part->from : theta[i];
-        ops->advance(&a);
-    }
+    advance_all(&(tensors){a, apart, theta, gradient, takes ? v : NULL, takes ? h : NULL});
     if (ops->finish) ops->finish(self, a.step, update);
     if (apart) {
         int64_t skipped = self->now.skipped;
@@ -212,6 +253,12 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     bool probes = self->kind->fits && !self->joint && (!optim_uses_products(self) || set->l2 > 0);
     int64_t probe;
     if (!psgd__mul_fits(self->largest, set->fit.pairs, &probe)) probe = INT64_MAX;
+    for (int i = 0; i < self->part_count; i++) {
+        if (!runs_beside(self, i)) continue;
+        int64_t numbers = self->parts[i].n * set->fit.pairs;
+        if (numbers > self->probe_stride) self->probe_stride = numbers;
+    }
+    if (probe < self->probe_stride * self->work.slices) probe = self->probe_stride * self->work.slices;
     self->state = psgd__alloc(self->context, self->state_numbers, sizeof(real));
     self->direction = psgd__alloc(self->context, apart ? self->total : 0, sizeof(real));
     self->probe = psgd__alloc(self->context, probes ? probe : 0, sizeof(real));

@@ -67,12 +67,8 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
                                           const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
                                           workspace *shared, const precond_segments *segments, psgd_precond **precond);
 
-/* One update each, small tensors side by side on different threads and large ones one after the other: for many small
- * tensors faster than threads inside each. Those that share a workspace run side by side where it has slices. status[i]
- * is what updating tensor i gave; returns the first that is not PSGD_OK, with its sentence. A precond must not be there
- * twice. */
-psgd_status psgd__precond_update_many(int count, psgd_precond *const *preconds, const void *const *v,
-                                      const void *const *h, psgd_status *status);
+/* So small that one thread does it best, in a workspace that has room for several such. */
+bool psgd__precond_runs_beside(const psgd_precond *self);
 
 /* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
 void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);
