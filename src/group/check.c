@@ -5,9 +5,7 @@
  * that is when M - I is orthogonal to S - Pi(S) for every S. Products are tried by repeating the retractions that made
  * one element on top of another. Small parts are multiplied out and compared in double; of larger ones only products
  * with vectors are looked at. */
-#include "group/check.h"
-#include "core/rng.h"
-#include "group/group.h"
+#include "group/check_unit.h"
 #include "la/blas.h"
 #include "la/la.h"
 
@@ -15,221 +13,21 @@
 #include <math.h>
 #include <string.h>
 
-enum { DENSE_LIMIT = 192, STEPS = 4, TRIALS = 3, MOST_FIBRES = 8 };
-
-typedef struct check {
-    const psgd_context *context;
-    check_result *to;
-    rng_stream stream;
-    uint64_t next; /* of the stream */
-    group *unit;
-    int64_t n, fibres, r, state; /* sizes of the unit, fibres that an R is made of, numbers in R and in Q */
-    double tolerance;
-    /* Matrices n x n in double; vectors and R of the number type. */
-    double *Q, *inverse, *other, *work, *algebra;
-    real *columns, *A, *B, *R, *R2, *steps, *kept, *kept2;
-    double step_size[STEPS];
-} check;
-
-/* Uniform in (-1, 1). */
-static double noise(check *k)
-{
-    return 2 * psgd__rng_uniform(&k->stream, k->next++) - 1;
-}
-
-static void fill(check *k, int64_t count, real *x)
-{
-    for (int64_t i = 0; i < count; i++) x[i] = (real)(1.7 * noise(k));
-}
-
-/* One line of the report. A NaN breaks any law. */
-static void law(check *k, const char *name, const char *what, double measured, double allowed)
-{
-    bool holds = measured <= allowed;
-    k->to->tried++;
-    if (!holds) k->to->broken++;
-    psgd__text_add(k->to->lines, "%-6s %-11s %s:%lld  %.3g, at most %.3g  %s\n", holds ? "holds" : "BREAKS", name,
-                   k->unit->ops->kind.name, (long long)k->unit->n, measured, allowed, what);
-}
-
-/* The largest of several trials makes the line. */
-static void worst(double *most, double now)
-{
-    if (!(now <= *most)) *most = now;
-}
-
-/* M <- op applied to I. */
-static void multiply_out(check *k, void (*op)(const group *, view), double *M)
-{
-    int64_t n = k->n;
-    memset(k->columns, 0, (size_t)(n * n) * sizeof(real));
-    for (int64_t i = 0; i < n; i++) k->columns[i * n + i] = 1;
-    op(k->unit, view_columns(k->columns, n, n));
-    for (int64_t i = 0; i < n * n; i++) M[i] = (double)k->columns[i];
-}
-
-static void multiply_out_r(check *k, const real *R, bool transpose, double *M)
-{
-    int64_t n = k->n;
-    memset(k->columns, 0, (size_t)(n * n) * sizeof(real));
-    for (int64_t i = 0; i < n; i++) k->columns[i * n + i] = 1;
-    view X = view_columns(k->columns, n, n);
-    if (transpose) {
-        k->unit->ops->r_mul_t(k->unit, R, X);
-    } else {
-        k->unit->ops->r_mul(k->unit, R, X);
-    }
-    for (int64_t i = 0; i < n * n; i++) M[i] = (double)k->columns[i];
-}
-
-static void product(int64_t n, const double *X, const double *Y, double *Z)
-{
-    memset(Z, 0, (size_t)(n * n) * sizeof(double));
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t m = 0; m < n; m++) {
-            double x = X[i * n + m];
-            for (int64_t j = 0; j < n; j++) Z[i * n + j] += x * Y[m * n + j];
-        }
-    }
-}
-
-static double inner(int64_t n, const double *X, const double *Y)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n * n; i++) sum += X[i] * Y[i];
-    return sum;
-}
-
-/* max |X - Y| over the larger of 1 and max |Y|. */
-static double distance(int64_t n, const double *X, const double *Y)
-{
-    double most = 0, size = 1;
-    for (int64_t i = 0; i < n * n; i++) {
-        worst(&most, fabs(X[i] - Y[i]));
-        size = fmax(size, fabs(Y[i]));
-    }
-    return most / size;
-}
-
-static double distance_transposed(int64_t n, const double *X, const double *Y)
-{
-    double most = 0, size = 1;
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < n; j++) {
-            worst(&most, fabs(X[i * n + j] - Y[j * n + i]));
-            size = fmax(size, fabs(X[i * n + j]));
-        }
-    }
-    return most / size;
-}
-
-/* S <- AA' + sign BB' over the fibres that stand in A and B. */
-static void symmetric(const check *k, const real *A, const real *B, int sign, double *S)
-{
-    int64_t n = k->n;
-    memset(S, 0, (size_t)(n * n) * sizeof(double));
-    for (int64_t f = 0; f < k->fibres; f++) {
-        for (int64_t i = 0; i < n; i++) {
-            for (int64_t j = 0; j < n; j++) {
-                if (A) S[i * n + j] += (double)A[f * n + i] * (double)A[f * n + j];
-                if (B) S[i * n + j] += sign * (double)B[f * n + i] * (double)B[f * n + j];
-            }
-        }
-    }
-}
-
-static view fibres_of(const check *k, real *x)
-{
-    view X = view_rows(x, k->n, k->fibres);
-    return X;
-}
-
-static void project(check *k, real *A, real *B, int sign, bool accumulate, real *R)
-{
-    k->unit->ops->project(k->unit, fibres_of(k, A), fibres_of(k, B), sign, accumulate, R);
-}
-
-static void random_r(check *k, real *R)
-{
-    fill(k, k->n * k->fibres, k->A);
-    fill(k, k->n * k->fibres, k->B);
-    project(k, k->A, k->B, -1, false, R);
-}
-
-typedef struct copying {
-    real *at;
-    bool out;
-} copying;
-
-static void copy_state(void *data, real *x, int64_t count)
-{
-    copying *c = data;
-    size_t bytes = (size_t)count * sizeof(real);
-    if (c->out) {
-        memcpy(c->at, x, bytes);
-    } else {
-        memcpy(x, c->at, bytes);
-    }
-    c->at += count;
-}
-
-static void keep(check *k, real *to)
-{
-    psgd__group_visit(k->unit, copy_state, &(copying){.at = to, .out = true});
-}
-
-static void put_back(check *k, real *from)
-{
-    psgd__group_visit(k->unit, copy_state, &(copying){.at = from});
-}
-
-/* Q <- (I - cR)Q with a copy of R, which a group may destroy. */
-static void retract(check *k, double c, const real *R)
-{
-    memcpy(k->R2, R, (size_t)k->r * sizeof(real));
-    k->unit->ops->retract(k->unit, (real)c, k->R2);
-}
-
-/* A step that makes ||cR||_F = size. */
-static double step_for(check *k, const real *R, double size)
-{
-    multiply_out_r(k, R, false, k->algebra);
-    double norm = sqrt(inner(k->n, k->algebra, k->algebra));
-    return norm > 0 ? size / norm : 0;
-}
-
-/* Q <- a random element; the steps that made it from the start are kept. */
-static void random_element(check *k)
-{
-    double refused = 0;
-    k->unit->ops->reset(k->unit, 1.25);
-    for (int s = 0; s < STEPS; s++) {
-        real *R = k->steps + s * k->r;
-        random_r(k, R);
-        k->step_size[s] = step_for(k, R, 0.4);
-        if (k->unit->ops->inside(k->unit, (real)k->step_size[s], R)) {
-            retract(k, k->step_size[s], R);
-        } else {
-            k->step_size[s] = 0;
-            refused = 1;
-        }
-    }
-    if (refused > 0) law(k, "inside", "I - cR with ||cR|| = 0.4 is in the group", refused, 0);
-}
+enum { DENSE_LIMIT = 192, TRIALS = 3, MOST_FIBRES = 8 };
 
 static void try_reset(check *k)
 {
     int64_t n = k->n;
     double most = 0;
     k->unit->ops->reset(k->unit, 1.25);
-    multiply_out(k, k->unit->ops->mul, k->Q);
+    psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
             double x = k->Q[i * n + j];
-            worst(&most, i == j ? fmin(fabs(x - 1.25), fabs(x - 1)) : fabs(x));
+            psgd__check_worst(&most, i == j ? fmin(fabs(x - 1.25), fabs(x - 1)) : fabs(x));
         }
     }
-    law(k, "reset", "Q starts as a multiple of I", most, k->tolerance);
+    psgd__check_law(k, "reset", "Q starts as a multiple of I", most, k->tolerance);
 }
 
 static void try_inverse(check *k)
@@ -238,21 +36,21 @@ static void try_inverse(check *k)
     int64_t n = k->n;
     double away = 0, mul = 0, solve = 0;
     for (int t = 0; t < TRIALS; t++) {
-        random_element(k);
-        multiply_out(k, ops->mul, k->Q);
-        multiply_out(k, ops->solve, k->inverse);
-        product(n, k->inverse, k->Q, k->work);
+        psgd__check_random_element(k);
+        psgd__check_multiply_out(k, ops->mul, k->Q);
+        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_product(n, k->inverse, k->Q, k->work);
         memset(k->other, 0, (size_t)(n * n) * sizeof(double));
         for (int64_t i = 0; i < n; i++) k->other[i * n + i] = 1;
-        worst(&away, distance(n, k->work, k->other));
-        multiply_out(k, ops->mul_t, k->work);
-        worst(&mul, distance_transposed(n, k->work, k->Q));
-        multiply_out(k, ops->solve_t, k->work);
-        worst(&solve, distance_transposed(n, k->work, k->inverse));
+        psgd__check_worst(&away, psgd__check_distance(n, k->work, k->other));
+        psgd__check_multiply_out(k, ops->mul_t, k->work);
+        psgd__check_worst(&mul, psgd__check_distance_transposed(n, k->work, k->Q));
+        psgd__check_multiply_out(k, ops->solve_t, k->work);
+        psgd__check_worst(&solve, psgd__check_distance_transposed(n, k->work, k->inverse));
     }
-    law(k, "inverse", "solve undoes mul", away, k->tolerance);
-    law(k, "transpose", "mul_t is the transpose of mul", mul, k->tolerance);
-    law(k, "transpose", "solve_t is the transpose of solve", solve, k->tolerance);
+    psgd__check_law(k, "inverse", "solve undoes mul", away, k->tolerance);
+    psgd__check_law(k, "transpose", "mul_t is the transpose of mul", mul, k->tolerance);
+    psgd__check_law(k, "transpose", "solve_t is the transpose of solve", solve, k->tolerance);
 }
 
 /* A view with every kind of stride gives what fibre after fibre gives. */
@@ -267,8 +65,8 @@ static void try_fibres(check *k)
     for (int which = 0; x && before && which < 2; which++) {
         void (*op)(const group *, view) = which ? ops->solve_t : ops->mul;
         view X = {.x = x, .n = n, .inner = INNER, .outer = OUTER, .pitch = pitch, .blocks = 1};
-        random_element(k);
-        fill(k, OUTER * pitch, x);
+        psgd__check_random_element(k);
+        psgd__check_fill(k, OUTER * pitch, x);
         memcpy(before, x, (size_t)(OUTER * pitch) * sizeof(real));
         op(k->unit, X);
         for (int64_t f = 0; f < OUTER * INNER; f++) {
@@ -277,13 +75,16 @@ static void try_fibres(check *k)
             for (int64_t i = 0; i < n; i++) y[i] = before[at + i * INNER];
             op(k->unit, view_rows(y, n, 1));
             for (int64_t i = 0; i < n; i++) size = fmax(size, fabs((double)y[i]));
-            for (int64_t i = 0; i < n; i++) worst(&most, fabs((double)y[i] - (double)x[at + i * INNER]) / size);
+            for (int64_t i = 0; i < n; i++)
+                psgd__check_worst(&most, fabs((double)y[i] - (double)x[at + i * INNER]) / size);
         }
         for (int64_t o = 0; o < OUTER; o++) {
-            for (int64_t i = n * INNER; i < pitch; i++) worst(&most, x[o * pitch + i] != before[o * pitch + i] ? 9 : 0);
+            for (int64_t i = n * INNER; i < pitch; i++)
+                psgd__check_worst(&most, x[o * pitch + i] != before[o * pitch + i] ? 9 : 0);
         }
     }
-    if (x && before) law(k, "fibres", "strided fibres are treated alike, and nothing beside them", most, k->tolerance);
+    if (x && before)
+        psgd__check_law(k, "fibres", "strided fibres are treated alike, and nothing beside them", most, k->tolerance);
     psgd__free(k->context, x);
     psgd__free(k->context, before);
 }
@@ -291,8 +92,8 @@ static void try_fibres(check *k)
 /* other <- (I - cR) Q, multiplied out. */
 static void expected(check *k, double c, const real *R)
 {
-    multiply_out_r(k, R, false, k->algebra);
-    product(k->n, k->algebra, k->Q, k->other);
+    psgd__check_multiply_out_r(k, R, false, k->algebra);
+    psgd__check_product(k->n, k->algebra, k->Q, k->other);
     for (int64_t i = 0; i < k->n * k->n; i++) k->other[i] = k->Q[i] - c * k->other[i];
 }
 
@@ -301,23 +102,23 @@ static void try_retract(check *k)
     const group_ops *ops = k->unit->ops;
     double away = 0, off = 0;
     for (int t = 0; t < TRIALS; t++) {
-        random_element(k);
-        multiply_out(k, ops->mul, k->Q);
-        random_r(k, k->R);
-        double c = step_for(k, k->R, 0.5);
+        psgd__check_random_element(k);
+        psgd__check_multiply_out(k, ops->mul, k->Q);
+        psgd__check_random_r(k, k->R);
+        double c = psgd__check_step_for(k, k->R, 0.5);
         if (!ops->inside(k->unit, (real)c, k->R)) continue;
         c = (double)(real)c;
         expected(k, c, k->R);
-        retract(k, c, k->R);
-        multiply_out(k, ops->mul, k->work);
-        worst(&away, distance(k->n, k->work, k->other));
-        multiply_out(k, ops->solve, k->inverse);
-        product(k->n, k->inverse, k->work, k->other);
+        psgd__check_retract(k, c, k->R);
+        psgd__check_multiply_out(k, ops->mul, k->work);
+        psgd__check_worst(&away, psgd__check_distance(k->n, k->work, k->other));
+        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_product(k->n, k->inverse, k->work, k->other);
         for (int64_t i = 0; i < k->n; i++) k->other[i * k->n + i] -= 1;
-        worst(&off, sqrt(inner(k->n, k->other, k->other) / (double)k->n));
+        psgd__check_worst(&off, sqrt(psgd__check_inner(k->n, k->other, k->other) / (double)k->n));
     }
-    law(k, "retract", "Q <- (I - cR)Q stays inside and is exactly that", away, k->tolerance);
-    law(k, "retract", "and its inverse follows", off, k->tolerance);
+    psgd__check_law(k, "retract", "Q <- (I - cR)Q stays inside and is exactly that", away, k->tolerance);
+    psgd__check_law(k, "retract", "and its inverse follows", off, k->tolerance);
 }
 
 /* What made Q1 from 1.25 I, applied to Q2, makes Q1 Q2 / 1.25 where the group has multiples of I. Entries that the
@@ -328,23 +129,23 @@ static void try_product(check *k)
     int64_t n = k->n;
     double away = 0;
     for (int t = 0; t < TRIALS; t++) {
-        random_element(k);
-        keep(k, k->kept);
-        multiply_out(k, ops->mul, k->Q); /* Q2 */
-        random_element(k);
-        multiply_out(k, ops->mul, k->other); /* Q1 */
+        psgd__check_random_element(k);
+        psgd__check_keep(k, k->kept);
+        psgd__check_multiply_out(k, ops->mul, k->Q); /* Q2 */
+        psgd__check_random_element(k);
+        psgd__check_multiply_out(k, ops->mul, k->other); /* Q1 */
         k->unit->ops->reset(k->unit, 1.25);
-        multiply_out(k, ops->solve, k->inverse);
-        product(n, k->other, k->inverse, k->work);
-        product(n, k->work, k->Q, k->other); /* Q1 start^-1 Q2 */
-        put_back(k, k->kept);
-        for (int s = 0; s < STEPS; s++) {
-            if (k->step_size[s] != 0) retract(k, k->step_size[s], k->steps + s * k->r);
+        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_product(n, k->other, k->inverse, k->work);
+        psgd__check_product(n, k->work, k->Q, k->other); /* Q1 start^-1 Q2 */
+        psgd__check_put_back(k, k->kept);
+        for (int s = 0; s < CHECK_STEPS; s++) {
+            if (k->step_size[s] != 0) psgd__check_retract(k, k->step_size[s], k->steps + s * k->r);
         }
-        multiply_out(k, ops->mul, k->work);
-        worst(&away, distance(n, k->work, k->other));
+        psgd__check_multiply_out(k, ops->mul, k->work);
+        psgd__check_worst(&away, psgd__check_distance(n, k->work, k->other));
     }
-    law(k, "product", "the product of two elements stays inside", away, 4 * k->tolerance);
+    psgd__check_law(k, "product", "the product of two elements stays inside", away, 4 * k->tolerance);
 }
 
 /* <M - I, S - Pi(S)> / (|M - I| |S|) for random S. */
@@ -353,14 +154,15 @@ static double outside(check *k, double *M)
     int64_t n = k->n;
     double most = 0;
     for (int64_t i = 0; i < n; i++) M[i * n + i] -= 1;
-    double size = sqrt(inner(n, M, M));
+    double size = sqrt(psgd__check_inner(n, M, M));
     for (int t = 0; t < 2 * TRIALS; t++) {
-        fill(k, n * k->fibres, k->A);
-        project(k, k->A, NULL, 1, false, k->R);
-        symmetric(k, k->A, NULL, 1, k->work);
-        multiply_out_r(k, k->R, false, k->algebra);
-        double S = sqrt(inner(n, k->work, k->work)), away = inner(n, M, k->work) - inner(n, M, k->algebra);
-        if (size > 0) worst(&most, fabs(away) / (S * size));
+        psgd__check_fill(k, n * k->fibres, k->A);
+        psgd__check_project(k, k->A, NULL, 1, false, k->R);
+        psgd__check_symmetric(k, k->A, NULL, 1, k->work);
+        psgd__check_multiply_out_r(k, k->R, false, k->algebra);
+        double S = sqrt(psgd__check_inner(n, k->work, k->work)),
+               away = psgd__check_inner(n, M, k->work) - psgd__check_inner(n, M, k->algebra);
+        if (size > 0) psgd__check_worst(&most, fabs(away) / (S * size));
     }
     return most;
 }
@@ -369,14 +171,14 @@ static void try_members(check *k)
 {
     double member = 0, inverse = 0;
     for (int t = 0; t < TRIALS; t++) {
-        random_element(k);
-        multiply_out(k, k->unit->ops->mul, k->Q);
-        multiply_out(k, k->unit->ops->solve, k->inverse);
-        worst(&member, outside(k, k->Q));
-        worst(&inverse, outside(k, k->inverse));
+        psgd__check_random_element(k);
+        psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
+        psgd__check_multiply_out(k, k->unit->ops->solve, k->inverse);
+        psgd__check_worst(&member, outside(k, k->Q));
+        psgd__check_worst(&inverse, outside(k, k->inverse));
     }
-    law(k, "product", "an element less I is in the algebra", member, k->tolerance);
-    law(k, "inverse", "the inverse stays inside", inverse, k->tolerance);
+    psgd__check_law(k, "product", "an element less I is in the algebra", member, k->tolerance);
+    psgd__check_law(k, "inverse", "the inverse stays inside", inverse, k->tolerance);
 }
 
 /* Pi on symmetric S and T: <PS, T> = <S, PT> = <PS, PT>. */
@@ -384,35 +186,37 @@ static void try_projection(check *k)
 {
     int64_t n = k->n;
     double idempotent = 0, orthogonal = 0, sums = 0;
-    random_element(k);
+    psgd__check_random_element(k);
     for (int t = 0; t < TRIALS; t++) {
-        fill(k, n * k->fibres, k->A);
-        fill(k, n * k->fibres, k->B);
+        psgd__check_fill(k, n * k->fibres, k->A);
+        psgd__check_fill(k, n * k->fibres, k->B);
         for (int64_t i = 0; i < k->r; i++) k->R[i] = (real)NAN;
-        project(k, k->A, NULL, 1, false, k->R);
-        multiply_out_r(k, k->R, false, k->Q); /* PS */
+        psgd__check_project(k, k->A, NULL, 1, false, k->R);
+        psgd__check_multiply_out_r(k, k->R, false, k->Q); /* PS */
         for (int64_t i = 0; i < k->r; i++) k->R2[i] = (real)NAN;
-        project(k, NULL, k->B, 1, false, k->R2);
-        multiply_out_r(k, k->R2, false, k->inverse); /* PT */
-        symmetric(k, k->A, NULL, 1, k->work);        /* S */
-        symmetric(k, k->B, NULL, 1, k->other);       /* T */
-        double s = inner(n, k->work, k->work), size = sqrt(s * inner(n, k->other, k->other));
-        worst(&idempotent, fabs(inner(n, k->Q, k->Q) - inner(n, k->Q, k->work)) / s);
-        double both = inner(n, k->Q, k->inverse);
-        worst(&orthogonal, fabs(both - inner(n, k->Q, k->other)) / size);
-        worst(&orthogonal, fabs(both - inner(n, k->work, k->inverse)) / size);
+        psgd__check_project(k, NULL, k->B, 1, false, k->R2);
+        psgd__check_multiply_out_r(k, k->R2, false, k->inverse); /* PT */
+        psgd__check_symmetric(k, k->A, NULL, 1, k->work);        /* S */
+        psgd__check_symmetric(k, k->B, NULL, 1, k->other);       /* T */
+        double s = psgd__check_inner(n, k->work, k->work), size = sqrt(s * psgd__check_inner(n, k->other, k->other));
+        psgd__check_worst(&idempotent,
+                          fabs(psgd__check_inner(n, k->Q, k->Q) - psgd__check_inner(n, k->Q, k->work)) / s);
+        double both = psgd__check_inner(n, k->Q, k->inverse);
+        psgd__check_worst(&orthogonal, fabs(both - psgd__check_inner(n, k->Q, k->other)) / size);
+        psgd__check_worst(&orthogonal, fabs(both - psgd__check_inner(n, k->work, k->inverse)) / size);
 
-        project(k, NULL, k->B, -1, true, k->R); /* PS - PT, in two calls and in one */
-        multiply_out_r(k, k->R, false, k->work);
-        project(k, k->A, k->B, -1, false, k->R2);
-        multiply_out_r(k, k->R2, false, k->other);
-        worst(&sums, distance(n, k->other, k->work));
+        psgd__check_project(k, NULL, k->B, -1, true, k->R); /* PS - PT, in two calls and in one */
+        psgd__check_multiply_out_r(k, k->R, false, k->work);
+        psgd__check_project(k, k->A, k->B, -1, false, k->R2);
+        psgd__check_multiply_out_r(k, k->R2, false, k->other);
+        psgd__check_worst(&sums, psgd__check_distance(n, k->other, k->work));
         for (int64_t i = 0; i < n * n; i++) k->Q[i] -= k->inverse[i];
-        worst(&sums, distance(n, k->Q, k->work));
+        psgd__check_worst(&sums, psgd__check_distance(n, k->Q, k->work));
     }
-    law(k, "idempotent", "projecting twice is projecting once", idempotent, k->tolerance);
-    law(k, "orthogonal", "what the projection leaves out is orthogonal to the algebra", orthogonal, k->tolerance);
-    law(k, "accumulate", "R adds up, with the sign, and starts afresh", sums, k->tolerance);
+    psgd__check_law(k, "idempotent", "projecting twice is projecting once", idempotent, k->tolerance);
+    psgd__check_law(k, "orthogonal", "what the projection leaves out is orthogonal to the algebra", orthogonal,
+                    k->tolerance);
+    psgd__check_law(k, "accumulate", "R adds up, with the sign, and starts afresh", sums, k->tolerance);
 }
 
 /* sum |Qh|^2 + |Q^-T v|^2 over the fibres; A and B are left as Qh and Q^-T v. */
@@ -421,7 +225,7 @@ static double criterion(check *k, const real *h, const real *v)
     size_t bytes = (size_t)(k->n * k->fibres) * sizeof(real);
     memcpy(k->A, h, bytes);
     memcpy(k->B, v, bytes);
-    view A = fibres_of(k, k->A), B = fibres_of(k, k->B);
+    view A = psgd__check_fibres_of(k, k->A), B = psgd__check_fibres_of(k, k->B);
     k->unit->ops->mul(k->unit, A);
     k->unit->ops->solve_t(k->unit, B);
     return la_view_energy(A) + la_view_energy(B);
@@ -434,27 +238,27 @@ static void try_gradient(check *k)
     int64_t count = k->n * k->fibres;
     real *h = psgd__alloc(k->context, 2 * count + k->r, sizeof(real)), *v = h + count, *E = v + count;
     for (int t = 0; h && t < TRIALS; t++) {
-        random_element(k);
-        keep(k, k->kept2);
-        random_r(k, E);
-        fill(k, count, h);
-        fill(k, count, v);
+        psgd__check_random_element(k);
+        psgd__check_keep(k, k->kept2);
+        psgd__check_random_r(k, E);
+        psgd__check_fill(k, count, h);
+        psgd__check_fill(k, count, v);
         double start = criterion(k, h, v);
-        project(k, k->A, k->B, -1, false, k->R);
-        multiply_out_r(k, E, false, k->Q);
-        multiply_out_r(k, k->R, false, k->other);
-        double slope = inner(k->n, k->Q, k->other), norm = sqrt(inner(k->n, k->Q, k->Q));
+        psgd__check_project(k, k->A, k->B, -1, false, k->R);
+        psgd__check_multiply_out_r(k, E, false, k->Q);
+        psgd__check_multiply_out_r(k, k->R, false, k->other);
+        double slope = psgd__check_inner(k->n, k->Q, k->other), norm = sqrt(psgd__check_inner(k->n, k->Q, k->Q));
         if (!(norm > 0)) continue;
         double c = size / norm;
-        retract(k, c, E);
+        psgd__check_retract(k, c, E);
         double after = criterion(k, h, v);
-        put_back(k, k->kept2);
-        retract(k, -c, E);
+        psgd__check_put_back(k, k->kept2);
+        psgd__check_retract(k, -c, E);
         double before = criterion(k, h, v);
         double measured = (before - after) / (4 * c);
-        worst(&most, fabs(measured - slope) / (norm * start));
+        psgd__check_worst(&most, fabs(measured - slope) / (norm * start));
     }
-    if (h) law(k, "gradient", "R is the relative gradient of the criterion", most, 200 * size * size);
+    if (h) psgd__check_law(k, "gradient", "R is the relative gradient of the criterion", most, 200 * size * size);
     psgd__free(k->context, h);
 }
 
@@ -463,19 +267,19 @@ static void try_norms(check *k)
     const group_ops *ops = k->unit->ops;
     int64_t n = k->n;
     double most = 0, bound = 0, turned = 0;
-    random_element(k);
+    psgd__check_random_element(k);
     for (int t = 0; t < TRIALS; t++) {
         double entry = 0;
-        random_r(k, k->R);
-        multiply_out_r(k, k->R, false, k->Q);
-        multiply_out_r(k, k->R, true, k->work);
-        worst(&turned, distance_transposed(n, k->work, k->Q));
+        psgd__check_random_r(k, k->R);
+        psgd__check_multiply_out_r(k, k->R, false, k->Q);
+        psgd__check_multiply_out_r(k, k->R, true, k->work);
+        psgd__check_worst(&turned, psgd__check_distance_transposed(n, k->work, k->Q));
         for (int64_t i = 0; i < n * n; i++) entry = fmax(entry, fabs(k->Q[i]));
-        worst(&most, fabs((double)ops->r_max(k->unit, k->R) - entry) / fmax(entry, 1));
+        psgd__check_worst(&most, fabs((double)ops->r_max(k->unit, k->R) - entry) / fmax(entry, 1));
 
         /* ||R||_2 from below, by power iteration on R'R. */
         double *x = k->work, *y = k->other, gain = 0;
-        for (int64_t i = 0; i < n; i++) x[i] = noise(k);
+        for (int64_t i = 0; i < n; i++) x[i] = psgd__check_noise(k);
         for (int pass = 0; pass < 30; pass++) {
             double norm = 0, image = 0;
             for (int64_t i = 0; i < n; i++) norm += x[i] * x[i];
@@ -491,22 +295,22 @@ static void try_norms(check *k)
                 for (int64_t i = 0; i < n; i++) x[j] += k->Q[i * n + j] * y[i];
             }
         }
-        worst(&bound, (gain - (double)ops->r_spectral(k->unit, k->R)) / fmax(gain, 1));
+        psgd__check_worst(&bound, (gain - (double)ops->r_spectral(k->unit, k->R)) / fmax(gain, 1));
     }
-    law(k, "norms", "r_max is the largest entry of R", most, k->tolerance);
-    law(k, "norms", "r_spectral is at least ||R||_2", bound, k->tolerance);
-    law(k, "transpose", "r_mul_t is the transpose of r_mul", turned, k->tolerance);
+    psgd__check_law(k, "norms", "r_max is the largest entry of R", most, k->tolerance);
+    psgd__check_law(k, "norms", "r_spectral is at least ||R||_2", bound, k->tolerance);
+    psgd__check_law(k, "transpose", "r_mul_t is the transpose of r_mul", turned, k->tolerance);
 }
 
 static void try_rescale(check *k)
 {
     if (!psgd__group_can_rescale(k->unit)) return;
-    random_element(k);
-    multiply_out(k, k->unit->ops->mul, k->Q);
+    psgd__check_random_element(k);
+    psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
     k->unit->ops->rescale(k->unit, (real)0.5);
-    multiply_out(k, k->unit->ops->mul, k->work);
+    psgd__check_multiply_out(k, k->unit->ops->mul, k->work);
     for (int64_t i = 0; i < k->n * k->n; i++) k->Q[i] *= 0.5;
-    law(k, "rescale", "Q <- cQ", distance(k->n, k->work, k->Q), k->tolerance);
+    psgd__check_law(k, "rescale", "Q <- cQ", psgd__check_distance(k->n, k->work, k->Q), k->tolerance);
 }
 
 /* <Qx, Q^-T y> = <x, y>, and Q^-1 Q x = x: needs no more than vectors. */
@@ -516,20 +320,20 @@ static void try_pairing(check *k, group *self)
     real *x = psgd__alloc(k->context, 3 * n, sizeof(real)), *y = x + n, *z = y + n;
     double pairing = 0, undone = 0;
     for (int t = 0; x && t < TRIALS; t++) {
-        fill(k, 2 * n, x);
+        psgd__check_fill(k, 2 * n, x);
         memcpy(z, x, (size_t)n * sizeof(real));
         double direct = la_dot(n, x, y), size = sqrt(la_dot(n, x, x) * la_dot(n, y, y));
         self->ops->mul(self, view_rows(x, n, 1));
         self->ops->solve_t(self, view_rows(y, n, 1));
-        worst(&pairing, fabs(la_dot(n, x, y) - direct) / size);
+        psgd__check_worst(&pairing, fabs(la_dot(n, x, y) - direct) / size);
         self->ops->solve(self, view_rows(x, n, 1));
         la_axpy(n, -1, z, x);
-        worst(&undone, sqrt(la_dot(n, x, x) / la_dot(n, z, z)));
+        psgd__check_worst(&undone, sqrt(la_dot(n, x, x) / la_dot(n, z, z)));
     }
     group *unit = k->unit;
     k->unit = self;
-    if (x) law(k, "pairing", "<Qx, Q^-T y> = <x, y>", pairing, k->tolerance);
-    if (x) law(k, "inverse", "solve undoes mul", undone, k->tolerance);
+    if (x) psgd__check_law(k, "pairing", "<Qx, Q^-T y> = <x, y>", pairing, k->tolerance);
+    if (x) psgd__check_law(k, "inverse", "solve undoes mul", undone, k->tolerance);
     k->unit = unit;
     psgd__free(k->context, x);
 }
@@ -568,7 +372,7 @@ static psgd_status try_unit(check *k, group *unit)
 
     int64_t square = k->n * k->n, panel = k->n * k->fibres;
     double *doubles = psgd__alloc(k->context, 5 * square, sizeof(double));
-    real *reals = psgd__alloc(k->context, square + 2 * panel + (2 + STEPS) * k->r + 2 * k->state, sizeof(real));
+    real *reals = psgd__alloc(k->context, square + 2 * panel + (2 + CHECK_STEPS) * k->r + 2 * k->state, sizeof(real));
     if (doubles && reals) {
         k->Q = doubles;
         k->inverse = k->Q + square;
@@ -581,7 +385,7 @@ static psgd_status try_unit(check *k, group *unit)
         k->R = k->B + panel;
         k->R2 = k->R + k->r;
         k->steps = k->R2 + k->r;
-        k->kept = k->steps + STEPS * k->r;
+        k->kept = k->steps + CHECK_STEPS * k->r;
         k->kept2 = k->kept + k->state;
         try_dense_laws(k);
         try_pairing(k, unit);
