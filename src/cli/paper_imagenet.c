@@ -134,7 +134,7 @@ static psgd_status run_method(const imagenet_settings *settings, const imagenet_
     bool stopped = false;
     snprintf(folder, sizeof folder, "%s/%s", out, method->name);
     PSGD_TRY(psgd__imagenet_open(NULL, settings, method, folder, &self));
-    fprintf(stderr, "%s: needs about %.2f GB of memory\n", folder, psgd__trainer_need(self) / 1e9);
+    fprintf(stderr, "%s: needs about %.0f MB of memory\n", folder, psgd__trainer_need(self) / 1e6);
     psgd__progress_start(&bar, stderr, "step");
     train_watch watch = {.step = show_step, .epoch = show_epoch, .data = &bar, .stop = &interrupted};
     psgd_status status = psgd__trainer_run(self, &watch, &stopped);

@@ -128,7 +128,7 @@ static psgd_status run_all(const cli_args *args, const corpus *source, const lan
     for (int i = 0; i < (settings->whole ? 3 : 4); i++) {
         if (cli_value(args, names[i])) more[given++] = (metrics_setting){names[i], cli_value(args, names[i])};
     }
-    fprintf(stderr, "a run needs about %.1f GB of memory\n", psgd__language_run_bytes(&settings->shape) / 1e9);
+    fprintf(stderr, "a run needs about %.0f MB of memory\n", psgd__language_run_bytes(&settings->shape) / 1e6);
     printf("%-16s %8s %7s %9s %9s %12s %12s%s\n", "method", "steps", "epochs", "seconds", "ms/step", "valid ppl",
            "test ppl", isnan(source->entropy) ? "" : "   test gap");
     for (int i = 0; i < count; i++) {
