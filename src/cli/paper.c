@@ -4,12 +4,35 @@
 #include "cli/verbs.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text.h"
 #include "train/rosenbrock.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool cli_paper_methods(const char *list, const char *const *names, int known, int most, int *picked, int *count)
+{
+    *count = 0;
+    for (const char *at = list; *at;) {
+        char word[64];
+        size_t length = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        int i = 0;
+        while (i < known && strcmp(names[i], word) != 0) i++;
+        if (i == known || *count == most) {
+            const char *near = psgd__nearest(word, names, known);
+            cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
+                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+            return false;
+        }
+        picked[(*count)++] = i;
+        at += length + (at[length] == ',');
+    }
+    if (*count == 0) cli_wrong_use("--methods needs at least one method");
+    return *count > 0;
+}
 
 static void print_table(const rosenbrock_runs *runs)
 {

@@ -22,24 +22,10 @@ static bool find_methods(const char *list, const language_method **methods, int 
         names[known] = psgd__language_method(known)->name;
         known++;
     }
-    *count = 0;
-    for (const char *at = list; *at;) {
-        char word[64];
-        size_t length = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        int i = 0;
-        while (i < known && strcmp(names[i], word) != 0) i++;
-        if (i == known || *count == MAX_METHODS) {
-            const char *near = psgd__nearest(word, names, known);
-            cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
-                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-            return false;
-        }
-        methods[(*count)++] = psgd__language_method(i);
-        at += length + (at[length] == ',');
-    }
-    if (*count == 0) cli_wrong_use("--methods needs at least one method");
-    return *count > 0;
+    int picked[MAX_METHODS];
+    if (!cli_paper_methods(list, names, known, MAX_METHODS, picked, count)) return false;
+    for (int i = 0; i < *count; i++) methods[i] = psgd__language_method(picked[i]);
+    return true;
 }
 
 static bool read_count(const cli_args *args, const char *flag, int64_t least, int64_t *to)

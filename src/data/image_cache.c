@@ -1,4 +1,5 @@
 #include "data/image_cache.h"
+#include "core/checksum.h"
 #include "core/memory.h"
 
 #include <errno.h>
@@ -26,22 +27,6 @@ typedef struct cache_tail { /* of a record */
     uint64_t readable, checksum;
 } cache_tail;
 
-static uint64_t add_checksum(uint64_t sum, const unsigned char *bytes, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, (size_t)(count - i < 8 ? count - i : 8));
-        sum = (sum ^ word) * 1099511628211u;
-        sum ^= sum >> 29;
-    }
-    return sum;
-}
-
-static uint64_t checksum(const unsigned char *bytes, int64_t count)
-{
-    return add_checksum(14695981039346656037u, bytes, count);
-}
-
 static int64_t pixel_bytes(int64_t height, int64_t width)
 {
     return 3 * height * width;
@@ -55,13 +40,13 @@ static cache_head head_of(const image_files *files, int64_t height, int64_t widt
     head.height = height;
     head.width = width;
     head.count = files->count;
-    head.key = 14695981039346656037u;
+    head.key = CHECKSUM_START;
     for (int64_t i = 0; i < files->count; i++) {
         const char *path = files->file[i].path, *name = strrchr(path, '/');
         struct stat about;
         int64_t size = stat(path, &about) == 0 ? (int64_t)about.st_size : -1;
-        head.key = add_checksum(head.key, (const unsigned char *)name, (int64_t)strlen(name));
-        head.key = add_checksum(head.key, (const unsigned char *)&size, sizeof size);
+        head.key = psgd__checksum_add(head.key, name, (int64_t)strlen(name));
+        head.key = psgd__checksum_add(head.key, &size, sizeof size);
     }
     return head;
 }
@@ -116,7 +101,7 @@ psgd_status psgd__image_cache_read(const image_cache *self, int64_t index, unsig
         return psgd__fail(PSGD_ERR_FORMAT, "picture %lld of the cache %s could not be read when it was made",
                           (long long)index, self->path);
     }
-    if (checksum(rgb, bytes) == tail.checksum) return PSGD_OK;
+    if (psgd__checksum_add(CHECKSUM_START, rgb, bytes) == tail.checksum) return PSGD_OK;
     return psgd__fail(PSGD_ERR_FORMAT, "picture %lld of the cache %s is damaged: its checksum is wrong",
                       (long long)index, self->path);
 }
@@ -137,7 +122,7 @@ psgd_status psgd__image_cache_add(file_writer *to, int64_t height, int64_t width
     int64_t bytes = pixel_bytes(height, width);
     cache_tail tail = {.readable = rgb != NULL};
     if (rgb) {
-        tail.checksum = checksum(rgb, bytes);
+        tail.checksum = psgd__checksum_add(CHECKSUM_START, rgb, bytes);
         PSGD_TRY(psgd__file_write(to, rgb, bytes));
     }
     for (int64_t at = 0; !rgb && at < bytes; at += (int64_t)sizeof none) {

@@ -5,6 +5,7 @@
  * Numbers are as they lie in memory, so what is restored is the same to the bit. A file is read whole and checked
  * before anything changes; should a part still not fit, what was there before is put back. */
 #include "optim/optim.h"
+#include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
 
@@ -24,19 +25,6 @@ typedef struct state_header {
 typedef struct shape_record {
     int64_t modes, shape[OPTIM_MAX_MODES], precond_bytes;
 } shape_record;
-
-/* FNV-1a over words of 8 bytes; the last one is filled with zeros. */
-static uint64_t checksum(const char *bytes, int64_t count)
-{
-    uint64_t sum = 14695981039346656037u;
-    for (int64_t i = 0; i < count; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, (size_t)(count - i < 8 ? count - i : 8));
-        sum = (sum ^ word) * 1099511628211u;
-        sum ^= sum >> 29;
-    }
-    return sum;
-}
 
 static int64_t slab_bytes(const psgd_optimizer *self)
 {
@@ -99,7 +87,7 @@ static psgd_status make_image(const psgd_optimizer *self, char **image, int64_t 
         PSGD_TRY(psgd_precond_state_save(self->joint, at));
         at += psgd_precond_state_bytes(self->joint);
     }
-    uint64_t sum = checksum(*image, at - *image);
+    uint64_t sum = psgd__checksum_add(CHECKSUM_START, *image, at - *image);
     memcpy(at, &sum, sizeof sum);
     return PSGD_OK;
 }
@@ -152,8 +140,9 @@ static psgd_status read_image(const psgd_optimizer *self, const char *path, char
     uint64_t sum;
     int64_t body = *bytes - (int64_t)sizeof sum;
     memcpy(&sum, *image + body, sizeof sum);
-    return checksum(*image, body) == sum ? PSGD_OK
-                                         : psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
+    return psgd__checksum_add(CHECKSUM_START, *image, body) == sum
+               ? PSGD_OK
+               : psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
 }
 
 static psgd_status check_image(const psgd_optimizer *self, const char *image)
@@ -244,7 +233,7 @@ psgd_status psgd__optimizer_restore(psgd_optimizer *self, const char *image, int
     memcpy(&head, image, sizeof head);
     memcpy(&sum, image + bytes - sizeof sum, sizeof sum);
     if (memcmp(head.magic, magic, sizeof magic) != 0 || head.bytes != bytes ||
-        checksum(image, bytes - (int64_t)sizeof sum) != sum) {
+        psgd__checksum_add(CHECKSUM_START, image, bytes - (int64_t)sizeof sum) != sum) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state of the optimizer is damaged");
     }
     PSGD_TRY(check_image(self, image));

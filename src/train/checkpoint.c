@@ -1,4 +1,5 @@
 /* A run in one file, written by rename: head, settings, parameters, the optimizer's state, a checksum. */
+#include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/gzip.h"
@@ -17,22 +18,10 @@ typedef struct checkpoint_head {
     train_sums sums;
 } checkpoint_head;
 
-/* FNV-1a over words of 8 bytes; the last one is filled with zeros. */
-static uint64_t add_checksum(uint64_t sum, const char *bytes, int64_t count)
-{
-    for (int64_t i = 0; i < count; i += 8) {
-        uint64_t word = 0;
-        memcpy(&word, bytes + i, (size_t)(count - i < 8 ? count - i : 8));
-        sum = (sum ^ word) * 1099511628211u;
-        sum ^= sum >> 29;
-    }
-    return sum;
-}
-
 static uint64_t checksum_parts(const char *const *parts, const int64_t *bytes, int count)
 {
-    uint64_t sum = 14695981039346656037u;
-    for (int i = 0; i < count; i++) sum = add_checksum(sum, parts[i], bytes[i]);
+    uint64_t sum = CHECKSUM_START;
+    for (int i = 0; i < count; i++) sum = psgd__checksum_add(sum, parts[i], bytes[i]);
     return sum;
 }
 
