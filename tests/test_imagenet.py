@@ -158,6 +158,7 @@ class ImageNet(unittest.TestCase):
         self.assertIn("--size is full or small", psgd("paper", "imagenet", "--data", "x", "--size", "big", fails=2))
         self.assertRegex(psgd("paper", "imagenet", "--data", self.at / "none", "--out", self.at / "out", fails=1),
                          re.escape(str(self.at / "none")))
+        self.assertFalse((self.at / "out").exists(), "nothing is left behind")
 
 
 if __name__ == "__main__":

@@ -156,7 +156,7 @@ int cli_paper_imagenet(const cli_args *args)
 {
     const imagenet_method *methods[MAX_METHODS];
     imagenet_settings settings;
-    int count, created;
+    int count, created = 0;
     const char *out = cli_value(args, "out") ? cli_value(args, "out") : "imagenet";
     if (!find_methods(cli_value(args, "methods"), methods, &count) || !read_settings(args, &settings)) {
         return EXIT_WRONG_USE;
@@ -169,5 +169,7 @@ int cli_paper_imagenet(const cli_args *args)
            "top-1 %", "top-5 %", "waited s");
     for (int i = 0; status == PSGD_OK && i < count; i++) status = run_method(&settings, methods[i], out);
     if (status == PSGD_OK) status = write_report(out);
-    return cli_status(status);
+    int code = cli_status(status);
+    if (status != PSGD_OK) psgd__folder_remove(out, created); /* where it is still empty */
+    return code;
 }
