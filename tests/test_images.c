@@ -1,10 +1,8 @@
 /* Pictures in class folders: what is decoded, what order and crops depend on, what a broken file does. The JPEGs are
  * made here. */
-#include "support.h"
+#include "pictures.h"
 
 #include <errno.h>
-#include <sys/stat.h>
-#include <turbojpeg.h>
 #include <unistd.h>
 
 #include "core/memory.h"
@@ -12,51 +10,6 @@
 #include "data/source.h"
 
 enum { CLASSES = 3, EACH = 6, SIDE = 40 };
-
-static char root[256];
-
-static const char *path_to(const char *format, ...)
-{
-    static char path[4][512];
-    static int turn;
-    char rest[256], *at = path[turn++ % 4];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(rest, sizeof rest, format, arguments);
-    va_end(arguments);
-    snprintf(at, 512, "%s/%s", root, rest);
-    return at;
-}
-
-static void write_file(const char *path, const void *bytes, size_t count)
-{
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, count, file), count);
-    fclose(file);
-}
-
-/* A picture of one colour, or of three colours in stripes from left to right. */
-static void write_jpeg(const char *path, int w, int h, int format, const unsigned char *colour, bool stripes)
-{
-    int size = tjPixelSize[format];
-    unsigned char *pixels = malloc((size_t)(w * h * size)), *jpeg = NULL;
-    unsigned long bytes = 0;
-    assert_non_null(pixels);
-    for (int i = 0; i < w * h; i++) {
-        for (int c = 0; c < size; c++) {
-            pixels[i * size + c] = stripes ? (unsigned char)(c == i % w * 3 / w ? 250 : 5) : colour[c];
-        }
-    }
-    tjhandle tj = tjInitCompress();
-    int grey = format == TJPF_GRAY;
-    assert_int_equal(tjCompress2(tj, pixels, w, 0, h, format, &jpeg, &bytes, grey ? TJSAMP_GRAY : TJSAMP_444, 95, 0),
-                     0);
-    write_file(path, jpeg, bytes);
-    tjDestroy(tj);
-    tjFree(jpeg);
-    free(pixels);
-}
 
 static unsigned char level(int class, int i)
 {
@@ -326,65 +279,6 @@ static void a_cache_gives_the_same_pictures(void **state)
     assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &s), PSGD_ERR_FORMAT, "is not the cache of");
 }
 
-static void write_text(const char *path, const char *chars)
-{
-    write_file(path, chars, strlen(chars));
-}
-
-static psgd_status open_flat(source *train, source **test)
-{
-    char name[300];
-    snprintf(name, sizeof name, "images:%s", path_to("flat"));
-    source_settings settings = {.height = 16, .width = 16, .training = train};
-    return psgd__source_open(NULL, name, SPLIT_TEST, &settings, test);
-}
-
-/* A flat val/ with the classes by folder name or number, by order or by name of the picture. */
-static void flat_pictures_have_their_classes_in_a_file(void **state)
-{
-    (void)state;
-    unsigned char grey[] = {100, 100, 100};
-    static const char *const folders[] = {"flat", "flat/train", "flat/train/b", "flat/train/a", "flat/val"};
-    for (int i = 0; i < 5; i++) mkdir(path_to("%s", folders[i]), 0777);
-    write_jpeg(path_to("flat/train/a/1.jpg"), 20, 20, TJPF_RGB, grey, false);
-    write_jpeg(path_to("flat/train/b/1.jpg"), 20, 20, TJPF_RGB, grey, false);
-    for (int i = 1; i < 4; i++) write_jpeg(path_to("flat/val/v%d.JPEG", i), 20, 20, TJPF_RGB, grey, false);
-    static const char *const good[] = {"b\na\nb\n", "1\n0\n1\n", "v1.JPEG 1\nv2.JPEG 0\nv3.JPEG 1\n",
-                                       "ImageId,PredictionString\nv3,b 1 2 3 4\nv1,b 1 1 1 1\nv2,a 5 6 7 8\n"};
-    static const char *const bad[][2] = {{"b\na\n", "classes for 2 of the 3"},
-                                         {"b\na\nc\n", "line 3"},
-                                         {"b\na\n2\n", "line 3"},
-                                         {"v1 a\nv1 a\nv2 a\n", "line 2"},
-                                         {"b\na\nb\nb\n", "line 4"}};
-    char name[300];
-    source *train, *test;
-    snprintf(name, sizeof name, "images:%s", path_to("flat"));
-    source_settings settings = {.height = 16, .width = 16};
-    assert_ok(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &train));
-    assert_fails(open_flat(train, &test), PSGD_ERR_FORMAT, "there is no val.txt");
-    for (int k = 0; k < 4; k++) {
-        write_text(path_to("flat/val.txt"), good[k]);
-        assert_ok(open_flat(train, &test));
-        static float x[3 * 16 * 16 * 3], y[3];
-        float sum = 0;
-        assert_int_equal(test->classes, 2);
-        assert_ok(test->read(test, 3, (int64_t[]){0, 1, 2}, x, y));
-        for (int j = 0; j < 3; j++) sum += y[j];
-        assert_true(sum == 2);
-        psgd__source_close(test);
-    }
-    for (int k = 0; k < 5; k++) {
-        write_text(path_to("flat/val.txt"), bad[k][0]);
-        assert_fails(open_flat(train, &test), PSGD_ERR_FORMAT, bad[k][1]);
-    }
-    mkdir(path_to("flat/val/c"), 0777);
-    write_jpeg(path_to("flat/val/c/1.jpg"), 20, 20, TJPF_RGB, grey, false);
-    assert_fails(open_flat(train, &test), PSGD_ERR_FORMAT, "class 'c' that the training pictures lack");
-    psgd__source_close(train);
-    mkdir(path_to("flat/train/d"), 0777);
-    assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &train), PSGD_ERR_FORMAT, "has no .jpg");
-}
-
 /* A class that the test folder lacks leaves the numbers of the others as they are in training. */
 static void classes_are_matched_by_name(void **state)
 {
@@ -420,7 +314,6 @@ int main(void)
         cmocka_unit_test(broken_pictures_are_passed_over),
         cmocka_unit_test(crops_are_a_function_of_seed_and_epoch),
         cmocka_unit_test(a_cache_gives_the_same_pictures),
-        cmocka_unit_test(flat_pictures_have_their_classes_in_a_file),
         cmocka_unit_test(classes_are_matched_by_name),
         cmocka_unit_test(too_little_memory_is_said),
     };

@@ -174,7 +174,9 @@ static const cli_flag flags[] = {
     {"random-crop", NULL, "imagenet: another crop of a picture in every epoch"},
     {"mirror", NULL, "imagenet: half of the pictures mirrored, others in every epoch"},
     {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded pictures, made where they are missing"},
-    {"truth", "FILE", "imagenet: classes of the pictures of a flat val/ [val.txt]"},
+    {"truth", "FILE",
+     "imagenet: classes of the pictures of a flat val/; also the ILSVRC development kit's, with meta.mat beside it "
+     "[val.txt]"},
     {"decode-threads", "N", "imagenet: threads that decode pictures while others train [half of the cores]"},
     {0},
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { LONGEST = 4096 };
 
@@ -138,15 +139,44 @@ psgd_status psgd__image_files_read(image_files *to, const char *folder)
     return status;
 }
 
+static int class_called(const image_files *files, const char *name)
+{
+    for (int64_t i = 0; i < files->classes; i++) {
+        if (!strcmp(files->class_name[i], name)) return (int)i;
+    }
+    return -1;
+}
+
 /* A class by its name or its number, or -1. */
 static int class_of(const image_files *files, const char *word)
 {
-    for (int64_t i = 0; i < files->classes; i++) {
-        if (!strcmp(files->class_name[i], word)) return (int)i;
-    }
     char *end;
     long number = strtol(word, &end, 10);
-    return *word && !*end && number >= 0 && number < files->classes ? (int)number : -1;
+    bool whole = *word && !*end;
+    if (files->kit.count > 0 && whole) {
+        return number >= 1 && number <= files->kit.count ? class_called(files, files->kit.name[number - 1]) : -1;
+    }
+    int called = class_called(files, word);
+    return called < 0 && whole && number >= 0 && number < files->classes ? (int)number : called;
+}
+
+/* The development kit, where truth is its ground truth. */
+static psgd_status read_kit(image_files *to, const char *truth)
+{
+    static const char ending[] = "_ground_truth.txt";
+    char path[LONGEST];
+    size_t length = strlen(truth), tail = sizeof ending - 1;
+    const char *slash = strrchr(truth, '/');
+    if (length < tail || strcmp(truth + length - tail, ending) != 0) return PSGD_OK;
+    if (snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - truth) : 0, truth, "meta.mat") >= LONGEST) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "the path of %s is too long", truth);
+    }
+    if (access(path, F_OK) != 0) {
+        return psgd__fail(PSGD_ERR_IO,
+                          "%s numbers the classes as ILSVRC's development kit does; put the kit's meta.mat beside it",
+                          truth);
+    }
+    return psgd__devkit_read(to->context, path, &to->kit);
 }
 
 /* The name of a picture with or without its ending. */
@@ -200,8 +230,9 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
         if (picture < 0 || picture >= count || label < 0 || seen[picture]) {
             status = psgd__fail(PSGD_ERR_FORMAT,
                                 "line %d of %s does not give a picture of %s a class; a class is the name of a "
-                                "training folder or its number from 0 in the order of names",
-                                line_number, truth, folder);
+                                "training folder or its number, %s",
+                                line_number, truth, folder,
+                                to->kit.count > 0 ? "which meta.mat gives a folder" : "from 0 in the order of names");
             break;
         }
         seen[picture] = true;
@@ -221,6 +252,7 @@ psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, con
     unsigned char *bytes;
     int64_t size;
     struct dirent **names;
+    PSGD_TRY(read_kit(to, truth));
     PSGD_TRY(psgd__file_read(to->context, truth, &bytes, &size));
     int count = scandir(folder, &names, is_jpeg, alphasort);
     char *chars = psgd__alloc(to->context, size + 1, 1);
@@ -243,5 +275,6 @@ void psgd__image_files_free(image_files *files)
     for (int64_t i = 0; i < files->classes; i++) psgd__free(files->context, files->class_name[i]);
     psgd__free(files->context, files->file);
     psgd__free(files->context, files->class_name);
+    psgd__devkit_free(files->context, &files->kit);
     *files = (image_files){.context = files->context};
 }

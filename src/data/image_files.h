@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "data/devkit.h"
 #include <psgd/context.h>
 
 typedef struct image_file {
@@ -19,6 +20,7 @@ typedef struct image_files {
     int64_t count, room;
     char **class_name; /* [classes], in the order of their names */
     int64_t classes, class_room;
+    devkit kit; /* what the numbers of a ground truth mean, where it is a development kit's */
 } image_files;
 
 bool psgd__is_folder(const char *path);
@@ -29,7 +31,8 @@ psgd_status psgd__image_files_read(image_files *to, const char *folder);
 
 /* Adds the pictures that lie in the folder itself, as ILSVRC has its validation pictures, with classes from truth, a
  * text with a line for each picture: its class, in the order of their names; or its name and its class. A class is the
- * name of a class folder, or its number from 0 in the order of names. */
+ * name of a class folder, or its number from 0 in the order of names; in a file called ..._ground_truth.txt, which is
+ * what ILSVRC's development kit has, the kit's number, which the meta.mat beside that file explains. */
 psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, const char *truth);
 
 /* Before pictures are added: the classes of other files. */

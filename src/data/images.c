@@ -332,8 +332,12 @@ static bool exists_in(char path[4096], const char *folder, const char *name)
 static psgd_status list_flat(image_source *self, const image_source *training, const char *folder, const char *test,
                              const char *truth)
 {
-    static const char *const usual[] = {"val.txt", "LOC_val_solution.csv", "ILSVRC2012_validation_synset_labels.txt",
-                                        "imagenet_2012_validation_synset_labels.txt"};
+    static const char *const usual[] = {"val.txt",
+                                        "LOC_val_solution.csv",
+                                        "ILSVRC2012_validation_synset_labels.txt",
+                                        "imagenet_2012_validation_synset_labels.txt",
+                                        "ILSVRC2012_validation_ground_truth.txt",
+                                        "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"};
     char path[4096];
     for (size_t i = 0; !truth && i < sizeof usual / sizeof usual[0]; i++) {
         if (exists_in(path, folder, usual[i]) || exists_in(path, test, usual[i])) truth = path;
