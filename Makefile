@@ -19,7 +19,10 @@ all: deps
 deps:
 	@scripts/install-packages build
 
-demo: all
+demo: deps
+	@cmake --preset release >/dev/null
+	@echo "building, some 20 seconds on two cores"
+	@cmake --build build -j $(JOBS) >build/build.log 2>&1 || { cat build/build.log; exit 1; }
 	@scripts/demo build
 
 test:
