@@ -14,30 +14,12 @@
  *     tD = p (T - <p, T>) dy / N + (p - onehot) tdy / N
  *     tdW = tD X' + D tX', tdX = W'tD + tW'D
  *
- * Words are shared out in a fixed number of parts, so results do not depend on the number of threads. */
-#include "graph/op.h"
-#include "la/blas.h"
+ * Words are shared out in a fixed number of parts, so results do not depend on the number of threads. The products are
+ * in decoder_products.c. */
+#include "graph/decoder.h"
 #include "la/dispatch.h"
-#include "la/parallel.h"
 
 #include <math.h>
-#include <string.h>
-
-enum { BLOCK = 256, PARTS = 8 };
-
-/* Sizes, and the op's memory. */
-typedef struct decoder {
-    int64_t times, features, n, words, tokens, blocks; /* tokens = times n */
-    real *X, *tX;                                      /* [features + 1, tokens], the last row 1 or 0 */
-    real *E, *T;                                       /* [words, tokens] */
-    real *most, *sum;                                  /* [blocks, tokens]; sum is f_b from the end of forward on */
-    real *spread;                                      /* [blocks, tokens] sum over a block of E T */
-    real *level, *mean, *at, *t_at; /* [tokens]; mean is <p, T>, at and t_at are those of the labels */
-    real *share;                    /* [tokens] 1 / N, or 0 where a token does not count */
-    real *D, *tD;                   /* [PARTS, BLOCK, tokens] */
-    real *factor;                   /* [PARTS, 2, tokens] of a block: what makes D and the second term of tD of E */
-    real *pull;                     /* [PARTS, features + 1, tokens] parts of dX or tdX */
-} decoder;
 
 static int64_t lay_out(const psgd_op_call *call, decoder *self)
 {
@@ -45,31 +27,38 @@ static int64_t lay_out(const psgd_op_call *call, decoder *self)
     *self = (decoder){.times = x->shape[0], .features = x->shape[1], .n = x->shape[2], .words = W->shape[0]};
     self->tokens = self->times * self->n;
     self->blocks = (self->words + BLOCK - 1) / BLOCK;
-    int64_t inner = (self->features + 1) * self->tokens, all = self->words * self->tokens;
-    int64_t each = self->blocks * self->tokens, room = (int64_t)PARTS * BLOCK * self->tokens;
+    self->inner = self->features + 1;
+    self->panels = (self->tokens + LA_PANEL - 1) / LA_PANEL;
+    self->padded = self->panels * LA_PANEL;
+    self->inner_panels = (self->inner + LA_PANEL - 1) / LA_PANEL;
+    int64_t plain = self->inner * self->padded, transposed = self->inner_panels * LA_PANEL * self->tokens;
+    int64_t all = self->words * self->padded, each = self->blocks * self->padded;
+    int64_t room = (int64_t)PARTS * BLOCK * self->padded;
     const struct {
         real **to;
         int64_t count;
-    } arrays[] = {{&self->X, inner},
-                  {&self->tX, inner},
+    } arrays[] = {{&self->X, plain},
+                  {&self->tX, plain},
+                  {&self->Xt, transposed},
+                  {&self->tXt, transposed},
                   {&self->E, all},
                   {&self->T, all},
                   {&self->most, each},
                   {&self->sum, each},
                   {&self->spread, each},
-                  {&self->level, self->tokens},
-                  {&self->mean, self->tokens},
-                  {&self->at, self->tokens},
-                  {&self->t_at, self->tokens},
+                  {&self->level, self->padded},
+                  {&self->mean, self->padded},
+                  {&self->at, self->padded},
+                  {&self->t_at, self->padded},
+                  {&self->share, self->padded},
+                  {&self->Z, (int64_t)PARTS * BLOCK * LA_PANEL},
                   {&self->D, room},
                   {&self->tD, room},
-                  {&self->pull, PARTS * inner},
-                  {&self->share, self->tokens},
-                  {&self->factor, 2 * (int64_t)PARTS * self->tokens}};
+                  {&self->pull, PARTS * self->features * self->padded}};
     int64_t used = 0;
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++) {
         *arrays[i].to = call->memory ? (real *)call->memory + used : NULL;
-        used += (arrays[i].count + 15) / 16 * 16;
+        used += (arrays[i].count + LA_PANEL - 1) / LA_PANEL * LA_PANEL;
     }
     return used * (int64_t)sizeof(real);
 }
@@ -91,97 +80,10 @@ static psgd_status decoder_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* X[i, (t, j)] <- x[t, i, j], and the last row */
-static void gather(const decoder *self, const real *x, real last, real *X)
-{
-    for (int64_t i = 0; i < self->features; i++) {
-        for (int64_t t = 0; t < self->times; t++) {
-            memcpy(X + i * self->tokens + t * self->n, x + (t * self->features + i) * self->n,
-                   (size_t)self->n * sizeof *x);
-        }
-    }
-    for (int64_t j = 0; j < self->tokens; j++) X[self->features * self->tokens + j] = last;
-}
-
-/* dx[t, i, j] <- [dx +] the sum of the parts of X[i, (t, j)] */
-static void scatter(const decoder *self, bool add, real *dx)
-{
-    int64_t inner = (self->features + 1) * self->tokens;
-    for (int64_t t = 0; t < self->times; t++) {
-        for (int64_t i = 0; i < self->features; i++) {
-            const real *from = self->pull + i * self->tokens + t * self->n;
-            real *to = dx + (t * self->features + i) * self->n;
-            for (int64_t j = 0; j < self->n; j++) {
-                real sum = add ? to[j] : 0;
-                for (int64_t part = 0; part < PARTS; part++) sum += from[part * inner + j];
-                to[j] = sum;
-            }
-        }
-    }
-}
-
-/* One kernel's work on the parts: what a task gets. */
-typedef struct job {
-    psgd_op_call *call;
-    decoder sizes;
-} job;
-
-typedef struct block {
-    int64_t number, from, rows; /* words from .. from + rows - 1 */
-} block;
-
-static block block_of(const decoder *self, int64_t number)
-{
-    int64_t from = number * BLOCK;
-    return (block){number, from, self->words - from < BLOCK ? self->words - from : BLOCK};
-}
-
-static int64_t first_block(const decoder *self, int64_t part)
-{
-    return part * self->blocks / PARTS;
-}
-
-static double work_of(const decoder *self)
-{
-    return 2 * (double)self->words * (double)self->tokens * (double)self->features;
-}
-
-/* to[token] <- Z of its label, for the labels in this block */
-static void take_labels(const decoder *self, const real *labels, block b, const real *Z, real *to)
-{
-    for (int64_t j = 0; j < self->tokens; j++) {
-        int64_t row = (int64_t)labels[j] - b.from;
-        if (row >= 0 && row < b.rows) to[j] = Z[row * self->tokens + j];
-    }
-}
-
-static void forward_part(void *data, int64_t part)
-{
-    const job *work = data;
-    const decoder *self = &work->sizes;
-    const la_kernels *k = la_kernel();
-    int64_t N = self->tokens, inner = self->features + 1;
-    for (int64_t number = first_block(self, part); number < first_block(self, part + 1); number++) {
-        block b = block_of(self, number);
-        real *E = self->E + b.from * N, *most = self->most + number * N, *sum = self->sum + number * N;
-        la_gemm(false, false, b.rows, N, inner, 1, X(work->call, 1) + b.from * inner, inner, self->X, N, 0, E, N);
-        take_labels(self, X(work->call, 2), b, E, self->at);
-        memcpy(most, E, (size_t)N * sizeof *most);
-        for (int64_t i = 1; i < b.rows; i++) {
-            for (int64_t j = 0; j < N; j++) most[j] = E[i * N + j] > most[j] ? E[i * N + j] : most[j];
-        }
-        for (int64_t j = 0; j < N; j++) sum[j] = 0;
-        for (int64_t i = 0; i < b.rows; i++) {
-            k->exp_minus(N, E + i * N, most, E + i * N);
-            for (int64_t j = 0; j < N; j++) sum[j] += E[i * N + j];
-        }
-    }
-}
-
 /* level from the blocks, then f_b in the place of sum. */
 static void find_levels(const decoder *self)
 {
-    int64_t N = self->tokens;
+    int64_t N = self->padded;
     for (int64_t j = 0; j < N; j++) {
         real most = self->most[j];
         for (int64_t b = 1; b < self->blocks; b++) most = self->most[b * N + j] > most ? self->most[b * N + j] : most;
@@ -229,170 +131,44 @@ static double mean_difference(const decoder *self, const real *x, const real *y)
 
 static psgd_status decoder_forward(psgd_op_call *call)
 {
-    job work = {.call = call};
-    decoder *self = &work.sizes;
-    lay_out(call, self);
-    PSGD_TRY(count_labels(self, X(call, 2)));
-    gather(self, X(call, 0), 1, self->X);
-    la_parallel(PARTS, work_of(self), forward_part, &work);
-    find_levels(self);
-    Y(call)[0] = (real)mean_difference(self, self->level, self->at);
+    decoder self;
+    lay_out(call, &self);
+    PSGD_TRY(count_labels(&self, X(call, 2)));
+    decoder_pack(&self, X(call, 0), 1, self.X, self.Xt);
+    decoder_products(&self, call, FORWARD);
+    find_levels(&self);
+    Y(call)[0] = (real)mean_difference(&self, self.level, self.at);
     return PSGD_OK;
-}
-
-static void tangent_part(void *data, int64_t part)
-{
-    const job *work = data;
-    const decoder *self = &work->sizes;
-    const psgd_op_call *call = work->call;
-    int64_t N = self->tokens, inner = self->features + 1;
-    bool live_x = call->input[0].live, live_W = call->input[1].live;
-    for (int64_t number = first_block(self, part); number < first_block(self, part + 1); number++) {
-        block b = block_of(self, number);
-        real *T = self->T + b.from * N, *spread = self->spread + number * N;
-        const real *E = self->E + b.from * N;
-        if (live_W)
-            la_gemm(false, false, b.rows, N, inner, 1, TX(call, 1) + b.from * inner, inner, self->X, N, 0, T, N);
-        if (live_x) {
-            la_gemm(false, false, b.rows, N, self->features, 1, X(call, 1) + b.from * inner, inner, self->tX, N,
-                    live_W ? 1 : 0, T, N);
-        }
-        take_labels(self, X(call, 2), b, T, self->t_at);
-        for (int64_t j = 0; j < N; j++) spread[j] = 0;
-        for (int64_t i = 0; i < b.rows; i++) {
-            for (int64_t j = 0; j < N; j++) spread[j] += E[i * N + j] * T[i * N + j];
-        }
-    }
 }
 
 static void decoder_tangent(psgd_op_call *call)
 {
-    job work = {.call = call};
-    decoder *self = &work.sizes;
-    lay_out(call, self);
-    if (call->input[0].live) gather(self, TX(call, 0), 0, self->tX);
-    la_parallel(PARTS, 2 * work_of(self), tangent_part, &work);
-    int64_t N = self->tokens;
-    for (int64_t j = 0; j < N; j++) self->mean[j] = 0;
-    for (int64_t b = 0; b < self->blocks; b++) {
-        for (int64_t j = 0; j < N; j++) self->mean[j] += self->sum[b * N + j] * self->spread[b * N + j];
+    decoder self;
+    lay_out(call, &self);
+    if (call->input[0].live) decoder_pack(&self, TX(call, 0), 0, self.tX, self.tXt);
+    decoder_products(&self, call, TANGENT);
+    int64_t N = self.padded;
+    for (int64_t j = 0; j < N; j++) self.mean[j] = 0;
+    for (int64_t b = 0; b < self.blocks; b++) {
+        for (int64_t j = 0; j < N; j++) self.mean[j] += self.sum[b * N + j] * self.spread[b * N + j];
     }
-    TY(call)[0] = (real)mean_difference(self, self->mean, self->t_at);
-}
-
-/* z <- z - c share at the labels of a block */
-static void subtract_labels(const decoder *self, const real *labels, block b, real c, real *Z)
-{
-    for (int64_t j = 0; j < self->tokens; j++) {
-        int64_t row = (int64_t)labels[j] - b.from;
-        if (row >= 0 && row < b.rows) Z[row * self->tokens + j] -= c * self->share[j];
-    }
-}
-
-/* factor <- c share f, so that factor E = c share p on a block */
-static void make_factor(const decoder *self, block b, real c, real *factor)
-{
-    const real *f = self->sum + b.number * self->tokens;
-    for (int64_t j = 0; j < self->tokens; j++) factor[j] = c * self->share[j] * f[j];
-}
-
-/* D <- c share (p - onehot) on a block */
-static void make_D(const decoder *self, const real *labels, block b, real c, real *restrict factor, real *restrict D)
-{
-    int64_t N = self->tokens;
-    make_factor(self, b, c, factor);
-    for (int64_t i = 0; i < b.rows; i++) {
-        const real *E = self->E + (b.from + i) * N;
-        for (int64_t j = 0; j < N; j++) D[i * N + j] = factor[j] * E[j];
-    }
-    subtract_labels(self, labels, b, c, D);
-}
-
-/* D as above, and tD <- c share p (T - <p, T>) + tc share (p - onehot), in one pass over E and T */
-static void make_both(const decoder *self, const real *labels, block b, real c, real tc, real *restrict factor,
-                      real *restrict D, real *restrict tD)
-{
-    int64_t N = self->tokens;
-    real *restrict shift = factor + N;
-    const real *restrict mean = self->mean;
-    make_factor(self, b, c, factor);
-    make_factor(self, b, tc, shift);
-    for (int64_t i = 0; i < b.rows; i++) {
-        const real *E = self->E + (b.from + i) * N, *T = self->T + (b.from + i) * N;
-        for (int64_t j = 0; j < N; j++) {
-            D[i * N + j] = factor[j] * E[j];
-            tD[i * N + j] = factor[j] * E[j] * (T[j] - mean[j]) + shift[j] * E[j];
-        }
-    }
-    subtract_labels(self, labels, b, c, D);
-    subtract_labels(self, labels, b, tc, tD);
-}
-
-static void backward_part(void *data, int64_t part)
-{
-    const job *work = data;
-    const decoder *self = &work->sizes;
-    const psgd_op_call *call = work->call;
-    int64_t N = self->tokens, inner = self->features + 1, first = first_block(self, part);
-    real *D = self->D + part * BLOCK * N, *pull = self->pull + part * inner * N;
-    if (first == first_block(self, part + 1)) memset(pull, 0, (size_t)(inner * N) * sizeof *pull);
-    for (int64_t number = first; number < first_block(self, part + 1); number++) {
-        block b = block_of(self, number);
-        make_D(self, X(call, 2), b, DY(call)[0], self->factor + 2 * part * N, D);
-        if (call->input[1].live) {
-            la_gemm(false, true, b.rows, inner, N, 1, D, N, self->X, N, call->add[1] ? 1 : 0,
-                    DX(call, 1) + b.from * inner, inner);
-        }
-        if (call->input[0].live) {
-            la_gemm(true, false, self->features, N, b.rows, 1, X(call, 1) + b.from * inner, inner, D, N,
-                    number == first ? 0 : 1, pull, N);
-        }
-    }
+    TY(call)[0] = (real)mean_difference(&self, self.mean, self.t_at);
 }
 
 static void decoder_backward(psgd_op_call *call)
 {
-    job work = {.call = call};
-    lay_out(call, &work.sizes);
-    la_parallel(PARTS, 2 * work_of(&work.sizes), backward_part, &work);
-    if (call->input[0].live) scatter(&work.sizes, call->add[0], DX(call, 0));
-}
-
-static void tangent_backward_part(void *data, int64_t part)
-{
-    const job *work = data;
-    const decoder *self = &work->sizes;
-    const psgd_op_call *call = work->call;
-    bool live_x = call->input[0].live, live_W = call->input[1].live;
-    int64_t N = self->tokens, inner = self->features + 1, first = first_block(self, part);
-    real *pull = self->pull + part * inner * N;
-    real *D = self->D + part * BLOCK * N, *tD = self->tD + part * BLOCK * N;
-    if (first == first_block(self, part + 1)) memset(pull, 0, (size_t)(inner * N) * sizeof *pull);
-    for (int64_t number = first; number < first_block(self, part + 1); number++) {
-        block b = block_of(self, number);
-        const real *W = X(call, 1) + b.from * inner;
-        make_both(self, X(call, 2), b, DY(call)[0], TDY(call)[0], self->factor + 2 * part * N, D, tD);
-        if (live_W) {
-            real *tdW = TDX(call, 1) + b.from * inner;
-            la_gemm(false, true, b.rows, inner, N, 1, tD, N, self->X, N, call->add[1] ? 1 : 0, tdW, inner);
-            if (live_x) la_gemm(false, true, b.rows, self->features, N, 1, D, N, self->tX, N, 1, tdW, inner);
-        }
-        if (live_x) {
-            la_gemm(true, false, self->features, N, b.rows, 1, W, inner, tD, N, number == first ? 0 : 1, pull, N);
-            if (live_W) {
-                la_gemm(true, false, self->features, N, b.rows, 1, TX(call, 1) + b.from * inner, inner, D, N, 1, pull,
-                        N);
-            }
-        }
-    }
+    decoder self;
+    lay_out(call, &self);
+    decoder_products(&self, call, BACKWARD);
+    if (call->input[0].live) decoder_unpack(&self, call->add[0], DX(call, 0));
 }
 
 static void decoder_tangent_backward(psgd_op_call *call)
 {
-    job work = {.call = call};
-    lay_out(call, &work.sizes);
-    la_parallel(PARTS, 4 * work_of(&work.sizes), tangent_backward_part, &work);
-    if (call->input[0].live) scatter(&work.sizes, call->add[0], TDX(call, 0));
+    decoder self;
+    lay_out(call, &self);
+    decoder_products(&self, call, TANGENT_BACKWARD);
+    if (call->input[0].live) decoder_unpack(&self, call->add[0], TDX(call, 0));
 }
 
 const psgd_op OP(decoder) = {

@@ -86,6 +86,32 @@ typedef struct la_columns {
     real *diagonal, *side; /* sums of squares, and of products with the last entries */
 } la_columns;
 
+#define la_tiles   PSGD_TYPED(la_tiles)
+#define la_weights PSGD_TYPED(la_weights)
+
+/* A panel is a matrix LA_PANEL columns wide, row after row; a matrix in panels is one panel after the other, the last
+ * filled up. */
+enum { LA_PANEL = 128 / sizeof(real) };
+
+/* Where A_ik is: A[i pitch + k]; A[k pitch + i]; in panels, A[k / LA_PANEL pitch + i LA_PANEL + k % LA_PANEL]. */
+typedef enum la_order { LA_BY_ROWS, LA_BY_COLUMNS, LA_BY_PANELS } la_order;
+
+/* C <- [C +] the sum over terms of A B. B is a panel of depth rows, C has columns <= LA_PANEL with c_pitch between its
+ * rows. Every number of C is one sum in the order of k, whatever the instruction set. */
+typedef struct la_tiles {
+    int64_t rows, columns, a_pitch, c_pitch;
+    la_order order;
+    int terms;
+    int64_t depth[2];
+    const real *A[2], *B[2];
+    bool add;
+} la_tiles;
+
+/* For panel_weigh_both, one number a column each. */
+typedef struct la_weights {
+    const real *factor, *mean, *shift;
+} la_weights;
+
 #define la_cross_pairs PSGD_TYPED(la_cross_pairs)
 
 /* Pairs of entries i = from, from + 1, .. and size - 1 - i of diag(d) + antidiag(e), and of h and v where needed. */
@@ -141,6 +167,17 @@ typedef struct la_kernels {
     void (*lstm_tangent)(int64_t n, const la_lstm *cell);          /* the same for ta; tc, ts, th */
     void (*lstm_backward)(int64_t n, const la_lstm *cell);         /* da, dct, dc */
     void (*lstm_tangent_backward)(int64_t n, const la_lstm *cell); /* tda, tdc */
+
+    /* Products with a panel and the softmax of its columns: see the structs above. E and T are aligned to 64 bytes and
+     * go past the caches. */
+    void (*tiles)(const la_tiles *tiles, real *C);
+    /* most_j <- max_i Z_ij, E <- exp(Z_ij - most_j), sum_j <- sum_i E_ij */
+    void (*panel_exp)(int64_t rows, const real *Z, real *most, real *sum, real *E);
+    /* T <- Z, spread_j <- sum_i E_ij Z_ij */
+    void (*panel_spread)(int64_t rows, const real *Z, const real *E, real *spread, real *T);
+    void (*panel_weigh)(int64_t rows, const real *factor, const real *E, real *D); /* D <- factor_j E_ij */
+    /* the same, and tD <- (factor_j (T_ij - mean_j) + shift_j) E_ij */
+    void (*panel_weigh_both)(int64_t rows, const la_weights *by, const real *E, const real *T, real *D, real *tD);
 
     /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches, and the caller
      * calls stream_done. */

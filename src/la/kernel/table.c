@@ -7,6 +7,7 @@
 #include "la/kernel/normal.h"
 #include "la/kernel/pick.h"
 #include "la/kernel/thin.h"
+#include "la/kernel/tiles.h"
 #include "la/kernel/triangle.h"
 #include "la/kernel/step.h"
 #include "la/kernel/mix.h"
@@ -55,6 +56,11 @@ const la_kernels KERNEL(table) = {
     .take_where = KERNEL(take_where),
     .give_where = KERNEL(give_where),
     .sum = KERNEL(sum),
+    .tiles = KERNEL(tiles),
+    .panel_exp = KERNEL(panel_exp),
+    .panel_spread = KERNEL(panel_spread),
+    .panel_weigh = KERNEL(panel_weigh),
+    .panel_weigh_both = KERNEL(panel_weigh_both),
     .lstm_forward = KERNEL(lstm_forward),
     .lstm_tangent = KERNEL(lstm_tangent),
     .lstm_backward = KERNEL(lstm_backward),
