@@ -111,6 +111,22 @@ static void run_cross(const la_kernels *k, int64_t n, arrays *x)
 
 /* Values grow to a few thousand in these runs; each is the result of at most some thousand rounded operations whose
  * errors mostly cancel. */
+/* All maps of both windows: 36 or 64 rows of at most 39 samples. */
+static void run_points(const la_kernels *k, int64_t n, arrays *x)
+{
+    const real *from[64];
+    real *to[64];
+    n %= COUNT / 64 + 1;
+    for (int i = 0; i < 64; i++) {
+        from[i] = x->a + i * n;
+        to[i] = x->c + i * n;
+    }
+    for (int kind = 0; kind <= LA_POINT_BACK_WEIGHTS; kind++) {
+        k->points((la_point_map)kind, 3, n, from, (real)0.5, kind % 2, to);
+        k->points((la_point_map)kind, 5, n, from, 0, true, to);
+    }
+}
+
 static void assert_close(double got, double want, double most)
 {
     assert_true(fabs(got - want) <= 500 * (double)REAL_EPSILON * (most + fabs(want)));
@@ -172,6 +188,12 @@ static void cross_kernels_agree(void **state)
     tables_agree(run_cross);
 }
 
+static void point_kernels_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_points);
+}
+
 static void maxima_see_what_is_not_finite(void **state)
 {
     (void)state;
@@ -194,9 +216,9 @@ static void maxima_see_what_is_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_kernels_agree),     cmocka_unit_test(triangle_kernels_agree),
-        cmocka_unit_test(capture_kernels_agree),         cmocka_unit_test(cross_kernels_agree),
-        cmocka_unit_test(maxima_see_what_is_not_finite),
+        cmocka_unit_test(elementwise_kernels_agree), cmocka_unit_test(triangle_kernels_agree),
+        cmocka_unit_test(capture_kernels_agree),     cmocka_unit_test(cross_kernels_agree),
+        cmocka_unit_test(point_kernels_agree),       cmocka_unit_test(maxima_see_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

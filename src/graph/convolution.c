@@ -77,39 +77,41 @@ static convolution read_call(const psgd_op_call *call)
 static psgd_status convolution_forward(psgd_op_call *call)
 {
     convolution c = read_call(call);
-    la_conv_forward(&c.shape, X(call, 1), X(call, 0), true, false, Y(call), c.work);
+    la_conv_forward(&c.shape, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0)}, true, Y(call), c.work);
     return PSGD_OK;
 }
 
+/* ty = tW * [x; 1] + W * tx */
 static void convolution_tangent(psgd_op_call *call)
 {
     convolution c = read_call(call);
-    bool live_x = call->input[0].live, live_W = call->input[1].live;
-    if (live_W) la_conv_forward(&c.shape, TX(call, 1), X(call, 0), true, false, TY(call), c.work);
-    if (live_x) la_conv_forward(&c.shape, X(call, 1), TX(call, 0), false, live_W, TY(call), c.work);
+    la_conv_term term[2];
+    int count = 0;
+    bool live_W = call->input[1].live;
+    if (live_W) term[count++] = (la_conv_term){.W = TX(call, 1), .x = X(call, 0)};
+    if (call->input[0].live) term[count++] = (la_conv_term){.W = X(call, 1), .x = TX(call, 0)};
+    la_conv_forward(&c.shape, count, term, live_W, TY(call), c.work);
 }
 
 static void convolution_backward(psgd_op_call *call)
 {
     convolution c = read_call(call);
-    if (call->input[0].live) la_conv_back_input(&c.shape, X(call, 1), DY(call), call->add[0], DX(call, 0), c.work);
-    if (call->input[1].live) {
-        la_conv_back_weights(&c.shape, X(call, 0), DY(call), true, call->add[1], DX(call, 1), c.work);
-    }
+    bool live_x = call->input[0].live, live_W = call->input[1].live;
+    la_conv_back(&c.shape, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0), .dy = DY(call)}, call->add[0],
+                 live_x ? DX(call, 0) : NULL, call->add[1], live_W ? DX(call, 1) : NULL, c.work);
 }
 
+/* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]' */
 static void convolution_tangent_backward(psgd_op_call *call)
 {
     convolution c = read_call(call);
     bool live_x = call->input[0].live, live_W = call->input[1].live;
-    if (live_x) {
-        la_conv_back_input(&c.shape, X(call, 1), TDY(call), call->add[0], TDX(call, 0), c.work);
-        if (live_W) la_conv_back_input(&c.shape, TX(call, 1), DY(call), true, TDX(call, 0), c.work);
-    }
-    if (live_W) {
-        la_conv_back_weights(&c.shape, X(call, 0), TDY(call), true, call->add[1], TDX(call, 1), c.work);
-        if (live_x) la_conv_back_weights(&c.shape, TX(call, 0), DY(call), false, true, TDX(call, 1), c.work);
-    }
+    la_conv_term term[2] = {
+        {.W = X(call, 1), .x = X(call, 0), .dy = TDY(call)},
+        {.W = live_W ? TX(call, 1) : NULL, .x = live_x ? TX(call, 0) : NULL, .dy = DY(call)},
+    };
+    la_conv_back(&c.shape, live_x || live_W ? 2 : 1, term, call->add[0], live_x ? TDX(call, 0) : NULL, call->add[1],
+                 live_W ? TDX(call, 1) : NULL, c.work);
 }
 
 const psgd_op OP(convolution) = {

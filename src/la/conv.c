@@ -1,6 +1,7 @@
-/* Convolution in two ways.
+/* Convolution in three ways.
  *
- * Direct, while the matrix is small enough to stay in the cache: every place of the output is a small product that
+ * By points (la/winograd.c), with a quarter to a sixth of the products, where it fits and has enough channels. Else
+ * direct, while the matrix is small enough to stay in the cache: every place of the output is a small product that
  * reads its input where it lies, through a list of offsets. The lists change only where a window meets the edge.
  * Otherwise by patches: bands of output rows are laid out as a matrix [kh kw c, places n] and go to BLAS.
  *
@@ -9,14 +10,16 @@
 #include "la/blas.h"
 #include "la/dispatch.h"
 #include "la/net.h"
+#include "la/winograd.h"
 
 #include <string.h>
 
 enum {
-    DIRECT_NUMBERS = 1 << 15,    /* of a matrix that stays in the cache while places go by */
-    LIST = 4096,                 /* offsets in a list */
-    PARTS = 8,                   /* that the sum over places is cut into */
-    BAND_NUMBERS = 4 * (1 << 20) /* of a matrix of patches */
+    DIRECT_NUMBERS = 1 << 15,     /* of a matrix that stays in the cache while places go by */
+    LIST = 4096,                  /* offsets in a list */
+    PARTS = 8,                    /* that the sum over places is cut into */
+    BAND_NUMBERS = 4 * (1 << 20), /* of a matrix of patches */
+    POINTS_PAIRS = 256            /* channels in times channels out */
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -49,8 +52,16 @@ static int64_t padded_numbers(const la_conv *s)
     return s->padding ? s->c * (s->h + 2 * s->padding) * (s->w + 2 * s->padding) * s->n : 0;
 }
 
+/* From 16 channels to 16 on, points were 1.2 to 4 times as fast as the other ways, whatever the batch and the size of
+ * the picture, forward and back. Fewer channels gain little, and the plain sum rounds less. */
+bool la_conv_by_points(const la_conv *s)
+{
+    return la_winograd_fits(s) && s->c * s->out >= POINTS_PAIRS;
+}
+
 int64_t la_conv_work(const la_conv *s)
 {
+    if (la_conv_by_points(s)) return la_winograd_work(s);
     if (direct(s)) return PARTS * s->out * depth_of(s) + padded_numbers(s);
     return depth_of(s) * band_rows(s) * s->ow * s->n;
 }
@@ -252,7 +263,7 @@ static void scatter(const la_conv *s, const real *patches, int64_t from, int64_t
     }
 }
 
-void la_conv_forward(const la_conv *s, const real *W, const real *x, bool bias, bool add, real *y, real *work)
+static void forward(const la_conv *s, const real *W, const real *x, bool bias, bool add, real *y, real *work)
 {
     if (direct(s)) {
 #pragma omp parallel for schedule(static)
@@ -269,7 +280,7 @@ void la_conv_forward(const la_conv *s, const real *W, const real *x, bool bias, 
     }
 }
 
-void la_conv_back_input(const la_conv *s, const real *W, const real *dy, bool add, real *dx, real *work)
+static void back_input(const la_conv *s, const real *W, const real *dy, bool add, real *dx, real *work)
 {
     if (direct(s)) {
 #pragma omp parallel for schedule(static)
@@ -286,18 +297,42 @@ void la_conv_back_input(const la_conv *s, const real *W, const real *dy, bool ad
     }
 }
 
-void la_conv_back_weights(const la_conv *s, const real *x, const real *dy, bool bias, bool add, real *dW, real *work)
+static void back_weights(const la_conv *s, const real *x, const real *dy, bool add, real *dW, real *work)
 {
-    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
-    if (bias) la_row_sums(s->out, places, dy, add, dW + depth, depth + 1);
     if (direct(s)) {
         weights_direct(s, x, dy, add, dW, work);
         return;
     }
+    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
     for (int64_t from = 0; from < s->oh; from += band) {
         int64_t count = smaller(band, s->oh - from), columns = count * s->ow * s->n;
         gather(s, x, from, count, work);
         la_gemm(false, true, s->out, depth, columns, 1, dy + from * s->ow * s->n, places, work, columns,
                 add || from > 0 ? 1 : 0, dW, depth + 1);
+    }
+}
+
+void la_conv_forward(const la_conv *s, int count, const la_conv_term *term, bool bias, real *y, real *work)
+{
+    if (la_conv_by_points(s)) {
+        la_winograd_forward(s, count, term, bias, y, work);
+        return;
+    }
+    for (int i = 0; i < count; i++) forward(s, term[i].W, term[i].x, bias && i == 0, i > 0, y, work);
+}
+
+void la_conv_back(const la_conv *s, int count, const la_conv_term *term, bool add_x, real *dx, bool add_W, real *dW,
+                  real *work)
+{
+    if (la_conv_by_points(s)) {
+        la_winograd_back(s, count, term, add_x, dx, add_W, dW, work);
+        return;
+    }
+    int64_t depth = depth_of(s);
+    if (dW) la_row_sums(s->out, s->oh * s->ow * s->n, term[0].dy, add_W, dW + depth, depth + 1);
+    for (int i = 0; i < count; i++) {
+        const la_conv_term *t = &term[i];
+        if (dx && t->W) back_input(s, t->W, t->dy, add_x || i > 0, dx, work);
+        if (dW && t->x) back_weights(s, t->x, t->dy, add_W || i > 0, dW, work);
     }
 }

@@ -51,6 +51,16 @@ typedef struct la_cross {
     const int64_t *b_offset;
 } la_cross;
 
+/* The maps of la/winograd.c on squares of rows of samples: see la/kernel/points.c. */
+typedef enum la_point_map {
+    LA_POINT_INPUT,        /* V = B x B' */
+    LA_POINT_OUTPUT,       /* y = A'M A */
+    LA_POINT_WEIGHTS,      /* U = G w G' */
+    LA_POINT_BACK_INPUT,   /* dx = B'dV B */
+    LA_POINT_BACK_OUTPUT,  /* dM = A dy A' */
+    LA_POINT_BACK_WEIGHTS, /* dw = G'dU G */
+} la_point_map;
+
 /* Elementwise functions whose derivatives follow from their value. */
 typedef enum la_function { LA_RELU, LA_TANH, LA_SIGMOID } la_function;
 
@@ -150,6 +160,9 @@ typedef struct la_kernels {
     /* Networks: see the structs above. f' and f'' of an elementwise function y = f(x) are written in terms of y. */
     void (*mix)(const la_mix *mix, int64_t n, const real *A, const real *B, real *Y);
     void (*cross)(const la_cross *cross, int64_t n, const real *A, const real *B, real *R);
+    /* to <- [to +] start + the map of from; both are lists of rows of n, which may not meet. window is 3 or 5. */
+    void (*points)(la_point_map kind, int64_t window, int64_t n, const real *const *from, real start, bool add,
+                   real *const *to);
     void (*apply)(la_function f, real leak, int64_t n, const real *x, real *y); /* y <- f(x) */
     /* z <- [z +] f' d */
     void (*slope)(la_function f, real leak, int64_t n, const real *y, const real *d, bool add, real *z);

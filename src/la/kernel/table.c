@@ -6,6 +6,7 @@
 #include "la/kernel/elementwise.h"
 #include "la/kernel/normal.h"
 #include "la/kernel/pick.h"
+#include "la/kernel/points.h"
 #include "la/kernel/thin.h"
 #include "la/kernel/tiles.h"
 #include "la/kernel/triangle.h"
@@ -48,6 +49,7 @@ const la_kernels KERNEL(table) = {
     .step_adam = KERNEL(step_adam),
     .mix = KERNEL(mix),
     .cross = KERNEL(cross),
+    .points = KERNEL(points),
     .apply = KERNEL(apply),
     .slope = KERNEL(slope),
     .curve = KERNEL(curve),
