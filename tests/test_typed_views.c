@@ -62,8 +62,8 @@ static void distance_makes_no_difference(void **state)
         assert_same(other, far_other);
         memset(R, 0, sizeof R);
         memset(S, 0, sizeof S);
-        la_sym_outer(X, lower, 1, 0, R);
-        la_sym_outer(far_view(far), lower, 1, 0, S);
+        la_sym_outer(X, view_over(X, NULL), 1, lower, false, R);
+        la_sym_outer(far_view(far), view_over(X, NULL), 1, lower, false, S);
         for (int i = 0; i < N * N; i++) assert_true(fabs((double)(R[i] - S[i])) <= 64 * (double)REAL_EPSILON);
         la_cross_outer(X, Y, 1, 0, R);
         la_cross_outer(far_view(far), far_view(far_other), 1, 0, S);

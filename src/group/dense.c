@@ -155,9 +155,7 @@ static void dense_project(const group *self, view A, view B, int sign, bool accu
         lowrank_add(R, B, sign, false);
         return;
     }
-    if (A.x) la_sym_outer(A, false, 1, accumulate ? 1 : 0, R);
-    if (B.x) la_sym_outer(B, false, (real)sign, accumulate || A.x ? 1 : 0, R);
-    if (!A.x && !B.x && !accumulate) la_scale(self->n * self->n, 0, R);
+    la_sym_outer(A, B, sign, false, accumulate, R);
     mirror(self->n, R);
 }
 

@@ -147,6 +147,8 @@ struct group_ops {
     /* OPTIONAL */
     /* A <- Q A and B <- Q^-T B where that is faster than mul and solve_t; the views are of the same shape. */
     void (*form)(const group *self, view A, view B);
+    /* X <- Q'Q X where that is faster than mul and mul_t. */
+    void (*square)(const group *self, view X);
     /* R of every unit straight from h and v, A and B are never stored: a fast path beside mul, solve_t and project for
      * the whole tensor. R holds capture_numbers; units are in the order in which units() visits them. Squares may leave
      * the number type: the caller looks at largest. capture_numbers is 0 where this group has no such path. */

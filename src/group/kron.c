@@ -103,6 +103,35 @@ static void kron_solve_t(const group *self, view X)
     for (int i = 0; i < self->child_count; i++) self->child[i]->ops->solve_t(self->child[i], mode(self, i, X));
 }
 
+static void kron_form(const group *self, view A, view B)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        const group *factor = self->child[i];
+        view a = mode(self, i, A), b = mode(self, i, B);
+        if (factor->ops->form) {
+            factor->ops->form(factor, a, b);
+        } else {
+            factor->ops->mul(factor, a);
+            factor->ops->solve_t(factor, b);
+        }
+    }
+}
+
+/* Factors act on different modes, so P is the product of theirs. */
+static void kron_square(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        const group *factor = self->child[i];
+        view x = mode(self, i, X);
+        if (factor->ops->square) {
+            factor->ops->square(factor, x);
+        } else {
+            factor->ops->mul(factor, x);
+            factor->ops->mul_t(factor, x);
+        }
+    }
+}
+
 static int64_t kron_numbers(const group *self)
 {
     int64_t total = 0;
@@ -235,6 +264,8 @@ const group_ops kron_ops = {
     .rescale = kron_rescale,
     .units = kron_units,
     .energy = kron_energy,
+    .form = kron_form,
+    .square = kron_square,
     .capture_numbers = kron_capture_numbers,
     .capture = kron_capture,
     .apply = kron_apply,

@@ -104,8 +104,18 @@ static void tri_form(const group *self, view A, view B)
     if (t->packed) {
         psgd__tri_packed_form(t, A, B);
     } else {
-        la_tri_mul(t->q, t->lower, false, A);
-        la_tri_solve(t->q, t->lower, true, B);
+        la_tri_form(t->q, t->lower, A, B);
+    }
+}
+
+static void tri_square(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_MUL, X);
+        psgd__tri_packed_apply(t, PACKED_MUL_T, X);
+    } else {
+        la_tri_square(t->q, t->lower, X);
     }
 }
 
@@ -124,7 +134,7 @@ static void tri_cost(const group *self, group_cost *cost)
 {
     double n = (double)self->n, k = (double)self->fibres, q = n * (n + 1) / 2 * sizeof(real);
     bool few = as_tri(self)->packed;
-    cost->update_flops += few ? 8 * n * n * k : 4 * n * n * k + 2 * n * n * n / 3;
+    cost->update_flops += few ? 8 * n * n * k : 4 * n * n * k + n * n * n / 3;
     cost->update_bytes += few ? 3 * q : 4 * q;
     cost->apply_flops += 2 * n * n * k;
     cost->apply_bytes += 2 * q;
@@ -144,10 +154,7 @@ static void tri_project(const group *self, view A, view B, int sign, bool accumu
         lowrank_add(R, B, sign, t->lower);
         return;
     }
-    /* beta = 0 overwrites, whatever stood in R. */
-    if (A.x) la_sym_outer(A, t->lower, 1, accumulate ? 1 : 0, R);
-    if (B.x) la_sym_outer(B, t->lower, (real)sign, accumulate || A.x ? 1 : 0, R);
-    if (!A.x && !B.x && !accumulate) la_scale(self->n * self->n, 0, R);
+    la_sym_outer(A, B, sign, t->lower, accumulate, R);
 }
 
 /* Row i of the triangle of a square R: where it starts, and how long it is. */
@@ -234,9 +241,7 @@ static void tri_retract(group *self, real c, real *R)
     if (t->packed) {
         psgd__tri_packed_retract(t, c, R);
     } else {
-        la_scale(n * n, -c, R);
-        for (int64_t i = 0; i < n; i++) R[i * n + i] += 1;
-        la_tri_product(n, t->lower, R, t->q);
+        la_tri_retract(n, t->lower, c, R, t->q);
     }
     for (int64_t i = 0; i < n; i++) {
         real *q = diagonal(t, i);
@@ -253,7 +258,8 @@ static void tri_rescale(group *self, real c)
     .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
     .numbers = tri_numbers, .state = tri_state, .cost = tri_cost, .r_numbers = tri_r_numbers, .project = tri_project,  \
     .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
-    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form
+    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form,      \
+    .square = tri_square
 
 const group_ops tri_ops = {
     .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .numbers = "n(n+1)/2"},

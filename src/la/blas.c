@@ -1,10 +1,13 @@
-/* BLAS glue. A view is either one row-major matrix whose rows are fibres (inner = 1: Q acts from the right, transposed)
- * or outer matrices whose columns are fibres (Q acts from the left). */
+/* BLAS glue. Triangles and symmetric sums of small sides have kernels of their own: see block.h. A view is either one
+ * row-major matrix whose rows are fibres (inner = 1: Q acts from the right, transposed) or outer matrices whose columns
+ * are fibres (Q acts from the left). */
 #include "la/blas.h"
+#include "la/block.h"
+#include "la/la.h"
 
 #include <cblas.h>
 #include <limits.h>
-#include <omp.h>
+#include <string.h>
 
 #ifdef PSGD_REAL_F64
 #define BLAS(name) cblas_d##name
@@ -69,6 +72,10 @@ static CBLAS_UPLO uplo(bool lower)
 
 void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 {
+    if (X.n <= LA_BLOCK_MOST) {
+        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 1, .transpose = {transpose}});
+        return;
+    }
     if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) la_tri_mul(T, lower, transpose, view_block(X, b));
@@ -90,6 +97,10 @@ void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 
 void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 {
+    if (X.n <= LA_BLOCK_MOST) {
+        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .solve = true, .count = 1, .transpose = {transpose}});
+        return;
+    }
     if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
         for (int64_t b = 0; b < X.blocks; b++) la_tri_solve(T, lower, transpose, view_block(X, b));
@@ -109,11 +120,33 @@ void la_tri_solve(const real *T, bool lower, bool transpose, view X)
     }
 }
 
-void la_sym_outer(view X, bool lower, real alpha, real beta, real *R)
+void la_tri_form(const real *T, bool lower, view A, view B)
+{
+    if (A.n <= LA_BLOCK_MOST) {
+        la_block_op of_B = {.X = B, .solve = true, .count = 1, .transpose = {true}}, of_A = {.X = A, .count = 1};
+        la_block_tri(T, lower, 2, (la_block_op[]){of_B, of_A});
+        return;
+    }
+    la_tri_mul(T, lower, false, A);
+    la_tri_solve(T, lower, true, B);
+}
+
+void la_tri_square(const real *T, bool lower, view X)
+{
+    if (X.n <= LA_BLOCK_MOST) {
+        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 2, .transpose = {false, true}});
+        return;
+    }
+    la_tri_mul(T, lower, false, X);
+    la_tri_mul(T, lower, true, X);
+}
+
+/* The upper or lower triangle of R <- beta R + alpha XX'. */
+static void sym_outer(view X, bool lower, real alpha, real beta, real *R)
 {
     if (far_apart(X)) X = one_by_one(X);
     if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_sym_outer(view_block(X, b), lower, alpha, b ? 1 : beta, R);
+        for (int64_t b = 0; b < X.blocks; b++) sym_outer(view_block(X, b), lower, alpha, b ? 1 : beta, R);
         return;
     }
     int n = (int)X.n;
@@ -125,6 +158,20 @@ void la_sym_outer(view X, bool lower, real alpha, real beta, real *R)
         BLAS(syrk)
         (CblasRowMajor, uplo(lower), CblasNoTrans, n, (int)X.inner, alpha, X.x + o * X.pitch, (int)X.inner,
          o ? 1 : beta, R, n);
+    }
+}
+
+void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R)
+{
+    int64_t n = A.n;
+    if (!A.x && !B.x) {
+        if (!accumulate) memset(R, 0, (size_t)(n * n) * sizeof(real));
+    } else if (n <= LA_BLOCK_MOST) {
+        la_block_outer(A, B, sign, lower, accumulate, R);
+    } else {
+        /* beta = 0 overwrites, whatever stood in R. */
+        if (A.x) sym_outer(A, lower, 1, accumulate ? 1 : 0, R);
+        if (B.x) sym_outer(B, lower, (real)sign, accumulate || A.x ? 1 : 0, R);
     }
 }
 
@@ -150,35 +197,12 @@ void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
     }
 }
 
-/* Plain loops for a small block: row i of the product needs old rows i.. (upper) or ..i (lower), so rows go in the
- * order that still has them. */
-static void small_tri_product(int64_t n, int64_t ld, bool lower, const real *T, real *Q)
-{
-    for (int64_t step = 0; step < n; step++) {
-        int64_t i = lower ? n - 1 - step : step;
-        int64_t first = lower ? 0 : i, last = lower ? i : n - 1;
-        real *row = Q + i * ld;
-        for (int64_t j = first; j <= last; j++) row[j] *= T[i * ld + i];
-        for (int64_t k = first; k <= last; k++) {
-            if (k == i) continue;
-            real t = T[i * ld + k];
-            const real *other = Q + k * ld;
-            int64_t from = lower ? 0 : k, to = lower ? k : n - 1;
-            for (int64_t j = from; j <= to; j++) row[j] += t * other[j];
-        }
-    }
-}
-
-enum {
-    SIDE_BY_SIDE = 1024
-}; /* side up to which the two halves run on a thread each: their products are too small to share */
-
-/* [T11 T12; 0 T22] [Q11 Q12; 0 Q22]: the corner is T11 Q12 + T12 Q22, then each half by itself. Lower triangles are the
- * same with the halves exchanged. */
+/* Q <- TQ. [T11 T12; 0 T22] [Q11 Q12; 0 Q22]: the corner is T11 Q12 + T12 Q22, then each half by itself. Lower
+ * triangles are the same with the halves exchanged. T is destroyed. */
 static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
 {
-    if (n <= 48) {
-        small_tri_product(n, ld, lower, T, Q);
+    if (n <= LA_BLOCK_MOST) {
+        la_block_product(n, ld, lower, false, 0, T, Q);
         return;
     }
     int64_t h = n / 2, g = n - h;
@@ -194,16 +218,17 @@ static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
     for (int i = 0; i < rows; i++) {
         for (int j = 0; j < columns; j++) Qc[i * ld + j] += Tc[i * ld + j];
     }
-#pragma omp parallel sections num_threads(2) if (n <= SIDE_BY_SIDE && !omp_in_parallel() && omp_get_max_threads() > 1)
-    {
-#pragma omp section
-        tri_product(h, ld, lower, T, Q);
-#pragma omp section
-        tri_product(g, ld, lower, T22, Q22);
-    }
+    tri_product(h, ld, lower, T, Q);
+    tri_product(g, ld, lower, T22, Q22);
 }
 
-void la_tri_product(int64_t n, bool lower, real *T, real *Q)
+void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q)
 {
-    tri_product(n, n, lower, T, Q);
+    if (n <= LA_BLOCK_MOST) {
+        la_block_product(n, n, lower, true, c, R, Q);
+        return;
+    }
+    la_scale(n * n, -c, R);
+    for (int64_t i = 0; i < n; i++) R[i * n + i] += 1;
+    tri_product(n, n, lower, R, Q);
 }

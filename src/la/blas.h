@@ -11,7 +11,9 @@
 #define la_tri_solve   PSGD_TYPED(psgd__la_tri_solve)
 #define la_sym_outer   PSGD_TYPED(psgd__la_sym_outer)
 #define la_cross_outer PSGD_TYPED(psgd__la_cross_outer)
-#define la_tri_product PSGD_TYPED(psgd__la_tri_product)
+#define la_tri_form    PSGD_TYPED(psgd__la_tri_form)
+#define la_tri_square  PSGD_TYPED(psgd__la_tri_square)
+#define la_tri_retract PSGD_TYPED(psgd__la_tri_retract)
 #define la_gemm        PSGD_TYPED(psgd__la_gemm)
 #define la_invert      PSGD_TYPED(psgd__la_invert)
 #define la_sym_power   PSGD_TYPED(psgd__la_sym_power)
@@ -25,15 +27,18 @@ void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose
 /* X <- T X or T'X, X <- T^-1 X or T^-T X, for the upper or lower triangle of the n x n matrix T. */
 void la_tri_mul(const real *T, bool lower, bool transpose, view X);
 void la_tri_solve(const real *T, bool lower, bool transpose, view X);
+void la_tri_form(const real *T, bool lower, view A, view B); /* A <- T A and B <- T^-T B, of the same shape */
+void la_tri_square(const real *T, bool lower, view X);       /* X <- T'T X */
 
-/* The upper or lower triangle of R <- beta R + alpha XX', summed over all fibres. */
-void la_sym_outer(view X, bool lower, real alpha, real beta, real *R);
+/* The upper or lower triangle of R <- [R +] AA' + sign BB', summed over all fibres; entries near the diagonal of the
+ * other triangle may be written as well. A or B may be empty. */
+void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R);
 
 /* R <- beta R + alpha XY', X.n x Y.n, summed over all fibres, which X and Y share. */
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R);
 
-/* Q <- T Q for two triangles of the same side, n^3/3 flops; T is destroyed. */
-void la_tri_product(int64_t n, bool lower, real *T, real *Q);
+/* Q <- Q - c R Q for two triangles of the same side, n^3/3 flops; R is destroyed. */
+void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q);
 
 /* C <- beta C + alpha op(A) op(B), C m x n, inner dimension k, leading dimensions as row-major CBLAS wants them. */
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,

@@ -43,6 +43,7 @@ struct psgd_precond {
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
     int64_t work_bytes; /* reserved in work */
+    double flops;       /* of one update and one apply */
     int64_t capture;    /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
     bool plain;         /* no fast paths: what the tests compare them with */
     void *root;         /* the group, of the number type */

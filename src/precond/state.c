@@ -30,6 +30,9 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
                        .work = self->work};
     PSGD_TRY(psgd__group_create(&args, tree, &root));
     self->root = root;
+    group_cost cost = {0};
+    root->ops->cost(root, &cost);
+    self->flops = cost.update_flops + cost.apply_flops;
 
     group_pair empty = {.A = view_rows(NULL, self->n, set->pairs)};
     empty.B = empty.h = empty.v = empty.A;
@@ -87,8 +90,12 @@ void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator wha
         switch (what) {
         case PSGD_APPLY_P:
         case PSGD_APPLY_P2:
-            root->ops->mul(root, X);
-            root->ops->mul_t(root, X);
+            if (root->ops->square && !self->plain) {
+                root->ops->square(root, X);
+            } else {
+                root->ops->mul(root, X);
+                root->ops->mul_t(root, X);
+            }
             break;
         case PSGD_APPLY_P_INVERSE:
         case PSGD_APPLY_P2_INVERSE:

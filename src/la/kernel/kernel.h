@@ -74,6 +74,17 @@ typedef struct la_lstm {
     real *dc, *tdc; /* in: of c, from the time after; out: of c0 */
 } la_lstm;
 
+#define la_tri PSGD_TYPED(la_tri)
+
+/* A triangle as it acts: entry (i, k) is T[i row + k column]. The other triangle is not read. */
+typedef struct la_tri {
+    const real *T;
+    int64_t n, row, column;
+    bool lower;
+} la_tri;
+
+enum { LA_PANEL_BYTES = 128 }; /* what one row of a panel takes at most */
+
 #define la_rows PSGD_TYPED(la_rows)
 
 /* Four rows for rows_capture: X = x_row (p x + c x_last) and Y = y_row r y, with x <- x + x_damping y and y <- y +
@@ -150,6 +161,19 @@ typedef struct la_kernels {
     void (*rows_form)(int64_t n, const real *b, const real *const *q, const real *x, real *y, double *dot);
     void (*row_retract)(int64_t n, real c, real a, real b, real *q, real *s, real *t);
     void (*rows_retract)(int64_t n, real c, const real *a, const real *b, real *const *q, real *s, real *t);
+
+    /* Triangles on panels of fibres, entry i of fibre j at P[i panel + j], and outer products of fibres: see block.c.
+     * The first two move panels between the caller's memory, entry i of fibre j at x[i entry + j fibre], and P; fibres
+     * that are missing are zero in P. */
+    int64_t panel, block; /* fibres in a panel; rows that outer takes at most */
+    void (*panel_load)(int64_t n, int64_t width, const real *x, int64_t entry, int64_t fibre, real *P);
+    void (*panel_store)(int64_t n, int64_t width, const real *P, real *x, int64_t entry, int64_t fibre);
+    void (*tri_mul)(const la_tri *t, int64_t width, real *P);             /* P <- T P */
+    void (*tri_retract)(const la_tri *t, int64_t width, real c, real *P); /* P <- P - c T P */
+    void (*tri_solve)(const la_tri *t, int64_t width, real *P);           /* P <- T^-1 P */
+    void (*gather)(int64_t count, int64_t n, const real *x, int64_t entry, int64_t fibre, real *X);
+    void (*outer)(int64_t rows, int64_t columns, const real *A, const real *B, int64_t count, int64_t pitch, real sign,
+                  bool add, int64_t r_pitch, real *R);
 
     /* Steps of optimizers: la/step.h. */
     void (*step_plain)(int64_t n, const step_rule *r, const real *g, const real *x, real *out);

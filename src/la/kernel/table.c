@@ -1,6 +1,7 @@
 /* One table per number type and instruction set. */
 #include "la/kernel/activate.h"
 
+#include "la/kernel/block.h"
 #include "la/kernel/capture.h"
 #include "la/kernel/cross.h"
 #include "la/kernel/elementwise.h"
@@ -12,6 +13,7 @@
 #include "la/kernel/triangle.h"
 #include "la/kernel/step.h"
 #include "la/kernel/mix.h"
+#include "la/kernel/vec.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
@@ -43,6 +45,15 @@ const la_kernels KERNEL(table) = {
     .rows_form = KERNEL(rows_form),
     .row_retract = KERNEL(row_retract),
     .rows_retract = KERNEL(rows_retract),
+    .panel = PANEL,
+    .block = BLOCK_ROWS,
+    .panel_load = KERNEL(panel_load),
+    .panel_store = KERNEL(panel_store),
+    .tri_mul = KERNEL(tri_mul),
+    .tri_retract = KERNEL(tri_retract),
+    .tri_solve = KERNEL(tri_solve),
+    .gather = KERNEL(gather),
+    .outer = KERNEL(outer),
     .step_plain = KERNEL(step_plain),
     .step_momentum = KERNEL(step_momentum),
     .step_rms = KERNEL(step_rms),

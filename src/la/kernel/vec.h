@@ -8,13 +8,13 @@
 #include "la/kernel/stream.h"
 
 #if defined(__AVX512F__)
-enum { VEC_BYTES = 64, TILE_COLUMNS = 4, CROSS_COLUMNS = 6 };
+enum { VEC_BYTES = 64, TILE_COLUMNS = 4, CROSS_COLUMNS = 6, BLOCK_ROWS = 12 };
 #elif defined(__AVX__)
-enum { VEC_BYTES = 32, TILE_COLUMNS = 2, CROSS_COLUMNS = 2 };
+enum { VEC_BYTES = 32, TILE_COLUMNS = 2, CROSS_COLUMNS = 2, BLOCK_ROWS = 6 };
 #else
-enum { VEC_BYTES = 16, TILE_COLUMNS = 2, CROSS_COLUMNS = 2 };
+enum { VEC_BYTES = 16, TILE_COLUMNS = 2, CROSS_COLUMNS = 2, BLOCK_ROWS = 6 };
 #endif
-enum { LANES = VEC_BYTES / sizeof(real), TILE_ROWS = 6, CROSS_ROWS = 4 };
+enum { LANES = VEC_BYTES / sizeof(real), TILE_ROWS = 6, CROSS_ROWS = 4, PANEL = 2 * LANES };
 
 typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
 typedef bits vec_bits __attribute__((vector_size(VEC_BYTES), may_alias));
