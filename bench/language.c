@@ -5,6 +5,7 @@
  * is the optimizer's. With the argument processor it is the time of the processor, for one thread on a machine that
  * others use as well. Every kind of step is timed in turn within a round, so that what else the machine does meets them
  * all. */
+#include "core/memory.h"
 #include "model/language.h"
 
 #include <math.h>
@@ -65,10 +66,10 @@ static int open_model(bench *self, bool untied, bool by_rows)
                             .by_rows = by_rows};
     self->by_rows = by_rows;
     if (failed(psgd__language_graph(NULL, &shape, false, &self->graph, &self->nodes))) return 1;
-    size_t n = (size_t)psgd_graph_parameters(self->graph);
+    int64_t n = psgd_graph_parameters(self->graph);
     float **slab[] = {&self->theta, &self->g, &self->v, &self->hv};
     for (int i = 0; i < 4; i++) {
-        *slab[i] = calloc(n, sizeof(float));
+        *slab[i] = psgd__alloc(NULL, n, sizeof(float)); /* as psgd paper does */
         if (!*slab[i]) return 1;
     }
     psgd__language_start(self->graph, 0.1, 1, self->theta);
@@ -169,7 +170,7 @@ static int time_derivatives(bench *self, double least[2])
 static void close_model(bench *self, method *methods, int count)
 {
     float *slabs[] = {self->theta, self->g, self->v, self->hv};
-    for (int i = 0; i < 4; i++) free(slabs[i]);
+    for (int i = 0; i < 4; i++) psgd__free(NULL, slabs[i]);
     for (int i = 0; i < count; i++) psgd_optimizer_free(methods[i].optimizer);
     psgd_graph_free(self->graph);
 }

@@ -33,7 +33,7 @@ static int64_t lay_out(const psgd_op_call *call, decoder *self)
     self->inner_panels = (self->inner + LA_PANEL - 1) / LA_PANEL;
     int64_t plain = self->inner * self->padded, transposed = self->inner_panels * LA_PANEL * self->tokens;
     int64_t all = self->words * self->padded, each = self->blocks * self->padded;
-    int64_t room = (int64_t)PARTS * BLOCK * self->padded;
+    int64_t room = (int64_t)LANES * BLOCK * self->padded;
     const struct {
         real **to;
         int64_t count;
@@ -51,7 +51,7 @@ static int64_t lay_out(const psgd_op_call *call, decoder *self)
                   {&self->at, self->padded},
                   {&self->t_at, self->padded},
                   {&self->share, self->padded},
-                  {&self->Z, (int64_t)PARTS * BLOCK * LA_PANEL},
+                  {&self->Z, (int64_t)LANES * BLOCK * LA_PANEL},
                   {&self->D, room},
                   {&self->tD, room},
                   {&self->pull, PARTS * self->features * self->padded}};

@@ -13,8 +13,9 @@
 #define decoder_unpack   PSGD_TYPED(psgd__decoder_unpack)
 #define decoder_products PSGD_TYPED(psgd__decoder_products)
 
-/* BLOCK is a multiple of the rows of a tile of every instruction set. */
-enum { BLOCK = 252, PARTS = 8 };
+/* BLOCK is a multiple of the rows of a tile of every instruction set. Words are shared out in PARTS, the last of them
+ * small, and LANES tasks take one after the other: those that are ahead take more. */
+enum { BLOCK = 252, PARTS = 20, LANES = 8 };
 
 typedef struct decoder {
     int64_t times, features, n, words, tokens, blocks; /* tokens = times n */
@@ -28,8 +29,8 @@ typedef struct decoder {
     real *spread;                                      /* [blocks, padded] sum over a block of E T */
     real *level, *mean, *at, *t_at; /* [padded]; mean is <p, T>, at and t_at are those of the labels */
     real *share;                    /* [padded] 1 / N, or 0 where a token does not count */
-    real *Z;                        /* [PARTS, BLOCK, LA_PANEL] one panel of logits or their tangents */
-    real *D, *tD;                   /* [PARTS, BLOCK, padded] */
+    real *Z;                        /* [LANES, BLOCK, LA_PANEL] one panel of logits or their tangents */
+    real *D, *tD;                   /* [LANES, BLOCK, padded] */
     real *pull;                     /* [PARTS] dX or tdX in panels */
 } decoder;
 

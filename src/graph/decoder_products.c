@@ -6,6 +6,7 @@
 #include "la/dispatch.h"
 #include "la/parallel.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 typedef struct packing {
@@ -72,6 +73,7 @@ typedef struct job {
     const decoder *self;
     psgd_op_call *call;
     decoder_stage stage;
+    _Atomic int64_t next; /* part that nobody has taken */
 } job;
 
 typedef struct block {
@@ -145,6 +147,8 @@ static void tangent_block(const job *work, const block *b, real *Z)
         la_tiles tangents = {b->rows, LA_PANEL, self->inner, LA_PANEL, .order = LA_BY_ROWS};
         if (work->call->input[1].live) add_term(&tangents, self->inner, b->tW, self->X + x_at);
         if (work->call->input[0].live) add_term(&tangents, self->features, b->W, self->tX + x_at);
+        tangents.ahead[0] = b->E + p * b->size;
+        tangents.ahead_count = b->size;
         la_kernel()->tiles(&tangents, Z);
         take_labels(work, b, p, Z, self->t_at);
         la_kernel()->panel_spread(b->rows, Z, b->E + p * b->size, self->spread + at, b->T + p * b->size);
@@ -186,6 +190,11 @@ static void pull_panel(const job *work, const block *b, const back *to, int64_t 
     la_tiles dX = {self->features, LA_PANEL, self->inner, LA_PANEL, .order = LA_BY_COLUMNS, .add = !to->first};
     add_term(&dX, b->rows, b->W, (to->tD ? to->tD : to->D) + at);
     if (to->tD && work->call->input[1].live) add_term(&dX, b->rows, b->tW, to->D + at);
+    if (panel + 1 < self->panels) {
+        dX.ahead[0] = b->E + at + b->size;
+        dX.ahead[1] = to->tD ? b->T + at + b->size : NULL;
+        dX.ahead_count = b->size;
+    }
     la_kernel()->tiles(&dX, to->pull + panel * self->features * LA_PANEL);
 }
 
@@ -209,16 +218,18 @@ static void backward_block(const job *work, const block *b, const back *to)
     for (int64_t q = 0; work->call->input[1].live && q < work->self->inner_panels; q++) weights_panel(work, b, to, q);
 }
 
-static void run_part(void *data, int64_t part)
+/* The block that a part starts with: eight parts of a tenth, eight of a fiftieth, four of a hundredth. */
+static int64_t first_block(const decoder *self, int64_t part)
 {
-    const job *work = data;
+    int64_t hundredths = part < 8 ? 10 * part : part < 16 ? 80 + 2 * (part - 8) : 96 + (part - 16);
+    return hundredths * self->blocks / 100;
+}
+
+static void run_part(const job *work, int64_t part, real *Z, back to)
+{
     const decoder *self = work->self;
-    int64_t first = part * self->blocks / PARTS, end = (part + 1) * self->blocks / PARTS;
-    int64_t each = self->features * self->padded, room = BLOCK * self->padded;
-    real *Z = self->Z + part * BLOCK * LA_PANEL;
-    back to = {.D = self->D + part * room,
-               .tD = work->stage == TANGENT_BACKWARD ? self->tD + part * room : NULL,
-               .pull = self->pull + part * each};
+    int64_t first = first_block(self, part), end = first_block(self, part + 1), each = self->features * self->padded;
+    to.pull = self->pull + part * each;
     if (first == end && work->stage >= BACKWARD) memset(to.pull, 0, (size_t)each * sizeof *to.pull);
     for (int64_t number = first; number < end; number++) {
         block b = block_of(work, number);
@@ -238,8 +249,19 @@ static void run_part(void *data, int64_t part)
     }
 }
 
+static void run_lane(void *data, int64_t lane)
+{
+    job *work = data;
+    const decoder *self = work->self;
+    int64_t room = BLOCK * self->padded;
+    back to = {.D = self->D + lane * room, .tD = work->stage == TANGENT_BACKWARD ? self->tD + lane * room : NULL};
+    for (int64_t part; (part = atomic_fetch_add(&work->next, 1)) < PARTS;) {
+        run_part(work, part, self->Z + lane * BLOCK * LA_PANEL, to);
+    }
+}
+
 void decoder_products(const decoder *self, psgd_op_call *call, decoder_stage stage)
 {
-    job work = {self, call, stage};
-    la_parallel(PARTS, 2 * (double)self->words * (double)self->tokens * (double)self->inner, run_part, &work);
+    job work = {self, call, stage, 0};
+    la_parallel(LANES, 2 * (double)self->words * (double)self->tokens * (double)self->inner, run_lane, &work);
 }

@@ -75,9 +75,45 @@ static la_lstm cell_at(const psgd_op_call *call, const lstm_memory *m, const rec
     return cell;
 }
 
-static void run_cells(const psgd_op_call *call, const lstm_memory *m, const recurrent *r, int64_t t,
-                      void (*kernel)(int64_t, const la_lstm *))
+typedef void cell_kernel(int64_t n, const la_lstm *cell);
+
+enum { CELLS = 1024 };
+
+/* Cells of one time whose rows lie one after the other. */
+typedef struct flat_cells {
+    la_lstm first;
+    int64_t count;
+    cell_kernel *kernel;
+} flat_cells;
+
+static void run_chunk(void *data, int64_t chunk)
 {
+    const flat_cells *all = data;
+    la_lstm cell = all->first;
+    int64_t from = chunk * CELLS, count = all->count - from < CELLS ? all->count - from : CELLS;
+    real **const own[] = {&cell.c, &cell.s, &cell.h, &cell.tc, &cell.ts, &cell.th, &cell.dct, &cell.dc, &cell.tdc};
+    const real **const read[] = {&cell.c0, &cell.tc0, &cell.dh, &cell.tdh};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        if (*own[i]) *own[i] += from;
+    }
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) *read[i] += from;
+    for (int g = 0; g < 4; g++) {
+        cell.a[g] += from;
+        cell.ta[g] += from;
+        cell.da[g] += from;
+        cell.tda[g] += from;
+    }
+    all->kernel(count, &cell);
+}
+
+static void run_cells(const psgd_op_call *call, const lstm_memory *m, const recurrent *r, int64_t t,
+                      cell_kernel *kernel)
+{
+    if (r->count == r->n) {
+        flat_cells all = {cell_at(call, m, r, t, 0), r->hidden * r->n, kernel};
+        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_chunk, &all);
+        return;
+    }
     for (int64_t i = 0; i < r->hidden; i++) {
         la_lstm cell = cell_at(call, m, r, t, i);
         kernel(r->count, &cell);

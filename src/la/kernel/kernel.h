@@ -126,6 +126,8 @@ typedef struct la_tiles {
     int64_t depth[2];
     const real *A[2], *B[2];
     bool add;
+    const real *ahead[2]; /* NULL, or what is read next: ahead_count numbers that come from memory meanwhile */
+    int64_t ahead_count;
 } la_tiles;
 
 /* For panel_weigh_both, one number a column each. */

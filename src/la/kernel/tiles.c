@@ -83,10 +83,24 @@ ALWAYS_INLINE void one_tile(la_order order, int rows, int columns, const la_tile
     }
 }
 
+/* As much of what is read next as these rows are of all. */
+ALWAYS_INLINE void ask_ahead(const la_tiles *t, int64_t row, int64_t rows)
+{
+    int64_t from = t->ahead_count * row / t->rows, to = t->ahead_count * (row + rows) / t->rows;
+    for (int e = 0; e < 2 && t->ahead[e]; e++) {
+        for (int64_t i = from; i < to; i += STREAM_LINE / (int64_t)sizeof(real)) {
+            __builtin_prefetch(t->ahead[e] + i, 0, 2);
+        }
+    }
+}
+
 ALWAYS_INLINE void all_rows(la_order order, int columns, const la_tiles *t, int64_t column, real *C)
 {
     int64_t row = 0;
-    for (; row + ROWS <= t->rows; row += ROWS) one_tile(order, ROWS, columns, t, row, column, C);
+    for (; row + ROWS <= t->rows; row += ROWS) {
+        ask_ahead(t, row, ROWS);
+        one_tile(order, ROWS, columns, t, row, column, C);
+    }
     for (; row + FEW <= t->rows; row += FEW) one_tile(order, FEW, columns, t, row, column, C);
     for (; row < t->rows; row++) one_tile(order, 1, columns, t, row, column, C);
 }
