@@ -55,28 +55,6 @@ static void run_triangle(const la_kernels *k, int64_t n, arrays *x)
 
 static void run_capture(const la_kernels *k, int64_t n, arrays *x)
 {
-    for (int i = 0; i < 4; i++) {
-        la_rows rows = {.x = {x->a, x->c, x->a, x->d},
-                        .y = {x->d, x->c, x->e, x->a},
-                        .next = {x->f, x->d, x->c, x->a},
-                        .x_row = {1, 2, (real)0.5, 0},
-                        .y_row = {1, (real)0.25, 2, 0},
-                        .x_last = {1, -1, 2, 3},
-                        .x_side = {(real)0.1, (real)0.2, (real)0.3, (real)0.4},
-                        .y_side = {(real)-0.1, (real)0.2, (real)-0.3, (real)0.4},
-                        .x_damping = i > 1 ? (real)0.2 : 0,
-                        .plus = i == 3};
-        la_columns columns = {.p = x->b, .r = x->b, .diagonal = x->g};
-        if (i % 2) {
-            columns.c = x->f;
-            columns.e = x->b;
-            columns.side = x->h;
-        }
-        k->rows_capture(n, &rows, &columns);
-        for (int r = 0; r < 4; r++) x->value[r] += rows.sum[r] + rows.dot[r];
-    }
-    k->rows_dot(n, x->b, (const real *const[]){x->a, x->c, x->d, x->e}, x->value + 4);
-    for (int r = 0; r < 4; r++) x->value[r] += x->value[r + 4];
     x->value[4] = (double)k->diag_capture(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
     x->value[5] = (double)k->diag_capture(n, x->b, x->c, x->a, 0, 1, x->e, true);
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
@@ -88,6 +66,79 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
     int64_t some = n > 3 ? n - 3 : 0; /* rows that start anywhere */
     x->value[6] += k->row_apply(some, 2, x->b, x->c, (real)0.3, x->f, false, x->g + 3, true);
     k->row_apply(some, 2, x->b, x->c, 0, NULL, false, x->h + 1, true);
+}
+
+enum { THIN_ROWS = 9, THIN_COLUMNS = 1100 }; /* two groups of rows and one that is left; rows short and long */
+
+typedef struct thin {
+    real x[THIN_ROWS * THIN_COLUMNS], y[THIN_ROWS * THIN_COLUMNS], row[THIN_ROWS];
+    real p[THIN_COLUMNS], r[THIN_COLUMNS], c[THIN_COLUMNS], e[THIN_COLUMNS], few[2][THIN_COLUMNS];
+    double sums[THIN_ROWS], columns[2][THIN_COLUMNS];
+} thin;
+
+static void fill_thin(thin *t, uint64_t seed)
+{
+    real *all[] = {t->x, t->y, t->c, t->e};
+    const int64_t count[] = {THIN_ROWS * THIN_COLUMNS, THIN_ROWS * THIN_COLUMNS, THIN_COLUMNS, THIN_COLUMNS};
+    memset(t, 0, sizeof *t);
+    for (int k = 0; k < 4; k++) {
+        for (int64_t i = 0; i < count[k]; i++) all[k][i] = (real)random_normal(&seed);
+    }
+    for (int i = 0; i < THIN_ROWS; i++) t->row[i] = (real)(1 + fabs(random_normal(&seed)));
+    for (int j = 0; j < THIN_COLUMNS; j++) {
+        t->p[j] = (real)(1 + fabs(random_normal(&seed)));
+        t->r[j] = 1 / t->p[j];
+    }
+}
+
+static void run_thin(const la_kernels *k, int64_t columns, int kind, thin *t)
+{
+    bool side = kind & 1, swapped = side && kind & 8;
+    la_thin_pass pass = {.columns = columns,
+                         .x = t->x,
+                         .y = t->y,
+                         .row = t->row,
+                         .p = t->p,
+                         .r = t->r,
+                         .c = side ? t->c : NULL,
+                         .e = side ? t->e : NULL,
+                         .x_damping = kind & 2 && !swapped ? (real)0.2 : 0,
+                         .y_damping = kind & 2 && swapped ? (real)0.2 : 0,
+                         .plus = kind & 4,
+                         .swapped = swapped};
+    la_column_sums sums = {t->columns[0], t->columns[1], t->few[0], t->few[1]};
+    k->thin_capture(&pass, 0, THIN_ROWS, t->sums, &sums);
+}
+
+/* Sums of some thousand numbers below a hundred: relative to the largest. */
+static void compare_sums(int64_t n, const double *got, const double *want)
+{
+    double most = 1;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++) assert_true(fabs(got[i] - want[i]) <= 500 * (double)REAL_EPSILON * most);
+}
+
+static void thin_kernels_agree(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {2, 3, 16, 33, 257, 513, 640, THIN_COLUMNS};
+    thin *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    assert_true(want && got);
+    for (int i = 0; i < 8 * 16; i++) {
+        int64_t n = sizes[i % 8];
+        fill_thin(want, (uint64_t)i + 1);
+        run_thin(la_table(0), n, i / 8, want);
+        for (int t = 1; t < la_table_count(); t++) {
+            fill_thin(got, (uint64_t)i + 1);
+            run_thin(la_table(t), n, i / 8, got);
+            compare_sums(THIN_ROWS, got->sums, want->sums);
+            compare_sums(n, got->columns[0], want->columns[0]);
+            compare_sums(n, got->columns[1], want->columns[1]);
+            for (int64_t j = 0; j < n; j++) assert_true(got->few[0][j] == 0 && got->few[1][j] == 0);
+        }
+    }
+    free(want);
+    free(got);
 }
 
 /* d and e are the halves of one array, as in a group; an R likewise. */
@@ -216,9 +267,10 @@ static void maxima_see_what_is_not_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_kernels_agree), cmocka_unit_test(triangle_kernels_agree),
-        cmocka_unit_test(capture_kernels_agree),     cmocka_unit_test(cross_kernels_agree),
-        cmocka_unit_test(point_kernels_agree),       cmocka_unit_test(maxima_see_what_is_not_finite),
+        cmocka_unit_test(elementwise_kernels_agree),     cmocka_unit_test(triangle_kernels_agree),
+        cmocka_unit_test(capture_kernels_agree),         cmocka_unit_test(cross_kernels_agree),
+        cmocka_unit_test(point_kernels_agree),           cmocka_unit_test(thin_kernels_agree),
+        cmocka_unit_test(maxima_see_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,27 +85,27 @@ typedef struct la_tri {
 
 enum { LA_PANEL_BYTES = 128 }; /* what one row of a panel takes at most */
 
-#define la_rows PSGD_TYPED(la_rows)
+#define la_thin_pass   PSGD_TYPED(la_thin_pass)
+#define la_column_sums PSGD_TYPED(la_column_sums)
 
-/* Four rows for rows_capture: X = x_row (p x + c x_last) and Y = y_row r y, with x <- x + x_damping y and y <- y +
- * y_damping x before. x_side and y_side are the last entries of X and, with its sign, Y. The rows of y that come after
- * these are read as well: they are in a cache when it is their turn. */
-typedef struct la_rows {
-    const real *x[4], *y[4], *next[4];
-    real x_row[4], y_row[4], x_last[4], x_side[4], y_side[4];
+/* Matrices x and y under diagonals on the left, x_row = row and y_row = 1 / row (swapped: the other way round), and on
+ * the right: X_j = x_row (p_j x_j + c_j x_last), X_last = x_row p_last x_last; Y_j = y_row r_j y_j, Y_last = y_row
+ * (r_last y_last + sum e_j y_j). Before that x <- x + x_damping y and y <- y + y_damping x. */
+typedef struct la_thin_pass {
+    int64_t columns;
+    const real *x, *y, *row;
+    const real *p, *c, *r, *e; /* c and e are NULL where there is no last column */
     real x_damping, y_damping;
-    bool plus;     /* X^2 + Y^2, else X^2 - Y^2 */
-    double sum[4]; /* of that along the rows */
-    double dot[4]; /* e'next */
-} la_rows;
+    bool plus; /* X^2 + Y^2, else X^2 - Y^2 */
+    bool swapped;
+} la_thin_pass;
 
-#define la_columns PSGD_TYPED(la_columns)
-
-/* What runs along those rows; c, e and side are NULL where there is no last column. */
-typedef struct la_columns {
-    const real *p, *c, *r, *e;
-    real *diagonal, *side; /* sums of squares, and of products with the last entries */
-} la_columns;
+/* Sums along the columns of X^2 and Y^2, and of X_j X_last and Y_j Y_last; [columns] each. few: of the last few rows,
+ * zero before and after. */
+typedef struct la_column_sums {
+    double *diagonal, *side;
+    real *few_diagonal, *few_side;
+} la_column_sums;
 
 #define la_tiles   PSGD_TYPED(la_tiles)
 #define la_weights PSGD_TYPED(la_weights)
@@ -225,8 +225,9 @@ typedef struct la_kernels {
     void (*diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
     void (*retract)(int64_t n, real c, const real *r, real least, real *q); /* q <- q - c r q, at least that */
     double (*row_dot)(int64_t n, const real *x, const real *y); /* x'y in lanes of real: faster than dot, less exact */
-    void (*rows_dot)(int64_t n, const real *e, const real *const *rows, double *dot); /* the same for four rows */
-    void (*rows_capture)(int64_t n, la_rows *rows, const la_columns *columns);        /* adds to all their sums */
+    /* Sums of rows from .. to - 1, those along the columns added to what is there. */
+    void (*thin_capture)(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
+                         const la_column_sums *sums);
     /* y <- alpha (d x + t f), added to y if add; x may be y. f may be NULL. Returns f'x. */
     double (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y,
                         bool stream);

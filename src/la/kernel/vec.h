@@ -68,6 +68,21 @@ ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
 }
 #endif
 
+/* A vector, or its first count numbers; which of the two is a constant wherever this is called. */
+ALWAYS_INLINE vec vec_load_part(const real *x, bool whole, int64_t count)
+{
+    return whole ? vec_load(x) : vec_load_some(x, count);
+}
+
+ALWAYS_INLINE void vec_store_part(real *x, vec v, bool whole, int64_t count)
+{
+    if (whole) {
+        vec_store(x, v);
+    } else {
+        vec_store_some(x, v, count);
+    }
+}
+
 /* Past the caches; x is aligned to VEC_BYTES. Call stream_done before another thread reads it. */
 ALWAYS_INLINE void vec_stream(real *x, vec v)
 {
@@ -107,6 +122,18 @@ ALWAYS_INLINE bits vec_largest(vec_bits v)
     memcpy(lane, &v, sizeof v);
     for (int l = 0; l < LANES; l++) most = lane[l] > most ? lane[l] : most;
     return most;
+}
+
+/* Keeps the compiler from making the product v again, fused with each sum that it goes to. */
+ALWAYS_INLINE void vec_settle(vec *v)
+{
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(*v));
+#elif defined(__SSE2__)
+    __asm__("" : "+x"(*v));
+#else
+    (void)v;
+#endif
 }
 
 /* The sum of the lanes, by halves. */
