@@ -154,6 +154,9 @@ struct group_ops {
      * the number type: the caller looks at largest. capture_numbers is 0 where this group has no such path. */
     int64_t (*capture_numbers)(const group *self);
     void (*capture)(const group *self, const group_raw *raw, real *R, group_captured *units);
+    /* retract with the R of raw made again, for a group that is one unit: where R is as large as Q that is faster than
+     * storing it. Then capture is given R = NULL, and only says how large R is. */
+    void (*retract_again)(group *self, real c, const group_raw *raw);
     /* y <- alpha Q'Q x, added to y if add, for the whole tensor in one pass; x may be y unless add. false, with nothing
      * done, where this group has no such path. */
     bool (*apply)(const group *self, real alpha, const real *x, bool add, real *y);

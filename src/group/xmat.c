@@ -228,6 +228,12 @@ static void xmat_capture(const group *self, const group_raw *raw, real *R, group
     units[0] = (group_captured){.R = R, .largest = (double)largest, .spectral = (double)spectral};
 }
 
+/* 40 bytes a parameter are moved in f32 where R is made twice, 48 where it is stored. */
+static void xmat_retract_again(group *self, real c, const group_raw *raw)
+{
+    la_cross_step_again(self->n, c, raw->h, raw->v, raw->damping, ((xmat *)self)->q);
+}
+
 static bool xmat_apply(const group *self, real alpha, const real *x, bool add, real *y)
 {
     la_cross_apply(self->n, alpha, as_xmat(self)->q, x, add, y);
@@ -263,5 +269,6 @@ const group_ops xmat_ops = {
     .range = xmat_range,
     .capture_numbers = xmat_r_numbers,
     .capture = xmat_capture,
+    .retract_again = xmat_retract_again,
     .apply = xmat_apply,
 };

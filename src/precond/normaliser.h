@@ -14,7 +14,8 @@
 typedef struct unit_measure {
     group *unit;
     const group_pair *pair;
-    real *R;         /* Pi(AA' - BB') and what was integrated out */
+    real *R; /* Pi(AA' - BB') and what was integrated out, or NULL where it is made again of raw */
+    const group_raw *raw;
     real *spare;     /* of the same size, where the normaliser says that it needs one */
     double largest;  /* max |R| */
     double spectral; /* ||R||_2 or a bound, or infinity where nobody has looked yet */

@@ -62,7 +62,11 @@ void update_step(update *u, group *unit, const unit_measure *m)
         self->skipped++;
         return;
     }
-    unit->ops->retract(unit, (real)c, m->R);
+    if (m->R) {
+        unit->ops->retract(unit, (real)c, m->R);
+    } else {
+        unit->ops->retract_again(unit, (real)c, m->raw);
+    }
     u->settle = guard_after(unit, c, m->largest) || u->settle;
 }
 
@@ -165,6 +169,7 @@ void update_count(const update *u)
 
 typedef struct captured_update {
     update common;
+    const group_raw *raw;
     group_captured unit[SPEC_MAX_MODES], second[SPEC_MAX_MODES];
     int at; /* the next unit */
 } captured_update;
@@ -176,6 +181,7 @@ static psgd_status step_captured(group *unit, const group_pair *pair, void *data
     unit_measure m = {.unit = unit,
                       .pair = pair,
                       .R = own->R,
+                      .raw = c->raw,
                       .spare = c->second[c->at].R,
                       .largest = own->largest,
                       .spectral = own->spectral,
@@ -208,8 +214,11 @@ static bool update_captured(psgd_precond *self, const real *v, const real *h)
     empty.B = empty.h = empty.v = empty.A;
     captured_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .weight = 1}};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
+    c.raw = &raw;
     real *R = psgd__work_at(self->work, self->at_R);
-    root->ops->capture(root, &raw, R, c.unit);
+    /* I - cR is surely in the group, so R is not looked at. */
+    bool again = root->ops->retract_again && set->norm == NORM_SPECTRAL && set->step < 0.999;
+    root->ops->capture(root, &raw, again ? NULL : R, c.unit);
     if (psgd__group_units(root, &empty, count_safe, &c) != PSGD_OK) return false;
     if (normaliser_needs_spare(set->norm)) {
         raw.sign = 1;

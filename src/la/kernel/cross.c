@@ -32,10 +32,27 @@ static inline real root(real x)
 #endif
 }
 
-/* ri, rj, re <- a_i^2 + sign b_i^2, the same for j (in the order of memory), a_i a_j + sign b_i b_j. */
+/* [p m; m q] = aa' + sign bb' for a = [d e; ej dj] (x, y) and b, its inverse transpose times (v, w). */
+typedef struct pair_r {
+    real p, q, m;
+} pair_r;
+
+static inline pair_r make_r(real d, real e, real dj, real ej, real x, real y, real v, real w, real sign)
+{
+    real a = d * x + e * y, b = ej * x + dj * y, scale = 1 / difference(d, dj, e, ej);
+    real s = difference(dj, v, ej, w) * scale, t = difference(d, w, e, v) * scale;
+    return (pair_r){a * a + sign * (s * s), b * b + sign * (t * t), a * b + sign * (s * t)};
+}
+
+static inline bits larger(bits a, bits b)
+{
+    return a > b ? a : b;
+}
+
+/* ri, rj, re and rf in the order of memory, where keep is set; it is a constant wherever it is given. */
 static inline void capture_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict h,
                                 const real *restrict v, const real *restrict dj, const real *restrict ej,
-                                const real *restrict hj, const real *restrict vj, real damping, real sign,
+                                const real *restrict hj, const real *restrict vj, real damping, real sign, bool keep,
                                 real *restrict ri, real *restrict rj, real *restrict re, real *restrict rf,
                                 bits *largest, bits *spectral)
 {
@@ -43,25 +60,19 @@ static inline void capture_some(int64_t n, const real *restrict d, const real *r
 #pragma omp simd reduction(max : most, norm)
     for (int64_t k = 0; k < n; k++) {
         real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
-        real a = d[k] * x + e[k] * y, b = ej[-k] * x + dj[-k] * y;
-        real scale = 1 / difference(d[k], dj[-k], e[k], ej[-k]);
-        real s = difference(dj[-k], v[k], ej[-k], vj[-k]) * scale;
-        real t = difference(d[k], vj[-k], e[k], v[k]) * scale;
-        real p = a * a + sign * (s * s), q = b * b + sign * (t * t), m = a * b + sign * (s * t);
-        ri[k] = p;
-        rj[n - 1 - k] = q;
-        re[k] = m;
-        rf[n - 1 - k] = m;
-        bits here = abs_bits(p), other = abs_bits(q), cross = abs_bits(m);
-        here = other > here ? other : here;
-        here = cross > here ? cross : here;
-        most = here > most ? here : most;
-        real mean = (real)0.5 * (p + q), half = (real)0.5 * (p - q);
-        bits length = abs_bits(from_bits(abs_bits(mean)) + root(half * half + m * m));
-        norm = length > norm ? length : norm;
+        pair_r r = make_r(d[k], e[k], dj[-k], ej[-k], x, y, v[k], vj[-k], sign);
+        if (keep) {
+            ri[k] = r.p;
+            rj[n - 1 - k] = r.q;
+            re[k] = r.m;
+            rf[n - 1 - k] = r.m;
+        }
+        most = larger(most, larger(larger(abs_bits(r.p), abs_bits(r.q)), abs_bits(r.m)));
+        real mean = (real)0.5 * (r.p + r.q), half = (real)0.5 * (r.p - r.q);
+        norm = larger(norm, abs_bits(from_bits(abs_bits(mean)) + root(half * half + r.m * r.m)));
     }
-    *largest = most > *largest ? most : *largest;
-    *spectral = norm > *spectral ? norm : *spectral;
+    *largest = larger(most, *largest);
+    *spectral = larger(norm, *spectral);
 }
 
 static inline void put(real *to, const real *from, int64_t bytes, bool stream)
@@ -77,12 +88,20 @@ void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, rea
                            real *largest, real *spectral)
 {
     real ri[BUFFER], rj[BUFFER], re[BUFFER], rf[BUFFER];
+    const real *d = p->d, *e = p->e, *h = p->h, *v = p->v;
     bits most = 0, norm = 0;
-    for (int64_t k = 0; k < n; k += BUFFER) {
-        int64_t count = n - k < BUFFER ? n - k : BUFFER, i = p->from + k, j = p->size - 1 - i;
-        int64_t low = j - count + 1, bytes = count * (int64_t)sizeof(real);
-        capture_some(count, p->d + i, p->e + i, p->h + i, p->v + i, p->d + j, p->e + j, p->h + j, p->v + j, damping,
-                     sign, ri, rj, re, rf, &most, &norm);
+    int64_t i = p->from, j = p->size - 1 - i, end = i + n;
+    if (!R) {
+        capture_some(n, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, false, NULL, NULL, NULL,
+                     NULL, &most, &norm);
+        i = end;
+    }
+    for (; i < end; i += BUFFER) {
+        int64_t count = end - i < BUFFER ? end - i : BUFFER, low, bytes = count * (int64_t)sizeof(real);
+        j = p->size - 1 - i;
+        low = j - count + 1;
+        capture_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, true, ri, rj, re, rf,
+                     &most, &norm);
         put(R + i, ri, bytes, stream);
         put(R + low, rj, bytes, stream);
         put(R + p->size + i, re, bytes, stream);
@@ -90,6 +109,30 @@ void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, rea
     }
     *largest = from_bits(most);
     *spectral = from_bits(norm);
+}
+
+/* R is made again for each pair before the pair changes. */
+static inline void renew_some(int64_t n, real c, const real *restrict h, const real *restrict v,
+                              const real *restrict hj, const real *restrict vj, real damping, real *restrict d,
+                              real *restrict e, real *restrict dj, real *restrict ej)
+{
+#pragma omp simd
+    for (int64_t k = 0; k < n; k++) {
+        real a = d[k], b = e[k], g = ej[-k], f = dj[-k];
+        real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
+        pair_r r = make_r(a, b, f, g, x, y, v[k], vj[-k], -1);
+        d[k] = a - c * (r.p * a + r.m * g);
+        e[k] = b - c * (r.p * b + r.m * f);
+        dj[-k] = f - c * (r.q * f + r.m * b);
+        ej[-k] = g - c * (r.q * g + r.m * a);
+    }
+}
+
+void KERNEL(cross_renew)(int64_t n, const la_cross_pairs *p, real damping, real c, real *Q)
+{
+    int64_t i = p->from, j = p->size - 1 - i;
+    real *e = Q + p->size;
+    renew_some(n, c, p->h + i, p->v + i, p->h + j, p->v + j, damping, Q + i, e + i, Q + j, e + j);
 }
 
 static inline void retract_some(int64_t n, real c, const real *restrict r, const real *restrict f,

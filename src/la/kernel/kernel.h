@@ -232,9 +232,11 @@ typedef struct la_kernels {
     double (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y,
                         bool stream);
 
-    /* n pairs under a diagonal and an antidiagonal: R and Q are the diagonal and then the antidiagonal. */
+    /* n pairs under a diagonal and an antidiagonal: R and Q are the diagonal and then the antidiagonal. Without R it is
+     * not stored. */
     void (*cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
                           real *largest, real *spectral);
+    void (*cross_renew)(int64_t n, const la_cross_pairs *p, real damping, real c, real *Q); /* both in one, sign -1 */
     void (*cross_retract)(int64_t n, const la_cross_pairs *p, real c, const real *R, real *Q); /* Q <- (I - c R) Q */
     void (*cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y, bool stream);
 } la_kernels;

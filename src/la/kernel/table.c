@@ -32,6 +32,7 @@ const la_kernels KERNEL(table) = {
     .add_products = KERNEL(add_products),
     .normal = KERNEL(normal),
     .cross_capture = KERNEL(cross_capture),
+    .cross_renew = KERNEL(cross_renew),
     .cross_retract = KERNEL(cross_retract),
     .cross_apply = KERNEL(cross_apply),
     .diag_capture = KERNEL(diag_capture),
