@@ -12,15 +12,17 @@ void kron_thin_reserve(const group *self, workspace *work, kron_thin *thin)
 
     int64_t rows = left->n, columns = right->n;
     thin->possible = true;
-    thin->factors = psgd__work_reserve(work, rows + 2 * columns, sizeof(real));
-    thin->scratch = psgd__work_reserve(work, 3 * columns, sizeof(real));
-    thin->sums = psgd__work_reserve(work, rows + 2 * columns + la_thin_sums(rows, columns), sizeof(double));
+    thin->factors = psgd__work_reserve(work, la_thin_pitch(rows) + 2 * la_thin_pitch(columns), sizeof(real));
+    thin->scratch = psgd__work_reserve(work, 2 * la_thin_pitch(columns), sizeof(real));
+    thin->sums = psgd__work_reserve(work, la_thin_pitch(rows + 2 * columns) + la_thin_sums(rows, columns),
+                                    sizeof(double));
 }
 
 static la_thin factors(const group *self, const kron_thin *thin)
 {
     const group *left = self->child[0], *right = self->child[1];
-    real *row = psgd__work_at(self->work, thin->factors), *diagonal = row + left->n, *side = diagonal + right->n;
+    real *row = psgd__work_at(self->work, thin->factors);
+    real *diagonal = row + la_thin_pitch(left->n), *side = diagonal + la_thin_pitch(right->n);
     left->ops->pattern(left, row, NULL);
     group_side which = right->ops->pattern(right, diagonal, side);
     return (la_thin){.rows = left->n,
@@ -37,7 +39,7 @@ void kron_thin_capture(const group *self, const kron_thin *thin, const group_raw
     la_thin t = factors(self, thin);
     double *row_sums = psgd__work_at(self->work, thin->sums), *column_sums = row_sums + t.rows,
            *side_sums = column_sums + t.columns;
-    t.sums = side_sums + t.columns;
+    t.sums = row_sums + la_thin_pitch(t.rows + 2 * t.columns);
     la_thin_capture(&t, raw->h, raw->v, raw->damping, raw->sign, row_sums, column_sums, side_sums);
 
     for (int i = 0; i < 2; i++) {

@@ -8,7 +8,8 @@ enum {
     CHUNK = 1 << 14,    /* numbers that one call of a kernel takes */
     PARALLEL = 1 << 15, /* numbers below which one thread is faster */
     STREAM = 1 << 25,   /* bytes from which on results do not fit a cache */
-    MAX_PARTS = 16
+    MAX_PARTS = 16,
+    SOME_COLUMNS = 1 << 9
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -156,12 +157,12 @@ static int64_t thin_parts(int64_t rows, int64_t columns)
 /* For each part and column two doubles and two of the number type, which may be double as well. */
 int64_t la_thin_sums(int64_t rows, int64_t columns)
 {
-    return thin_parts(rows, columns) * 4 * columns;
+    return thin_parts(rows, columns) * 4 * la_thin_pitch(columns);
 }
 
 static la_column_sums sums_of(const la_thin *t, int64_t part)
 {
-    int64_t n = t->columns;
+    int64_t n = la_thin_pitch(t->columns);
     double *own = t->sums + part * 4 * n;
     real *few = (real *)(void *)(own + 2 * n);
     return (la_column_sums){own, own + n, few, few + n};
@@ -172,7 +173,7 @@ static la_column_sums sums_of(const la_thin *t, int64_t part)
 static la_thin_pass make_pass(const la_thin *t, const real *h, const real *v, real damping, int sign)
 {
     int64_t n = t->columns, last = n - 1;
-    real *inverse = t->scratch, *column = inverse + n;
+    real *inverse = t->scratch, *column = inverse + la_thin_pitch(n);
     const real *d = t->diagonal;
     for (int64_t j = 0; j < n; j++) inverse[j] = 1 / d[j];
     for (int64_t j = 0; t->side && j < last; j++) column[j] = -t->side[j] * inverse[j] * inverse[last];
@@ -205,16 +206,21 @@ void la_thin_capture(const la_thin *t, const real *h, const real *v, real dampin
 #pragma omp parallel for schedule(dynamic, 1) if (parts > 1)
     for (int64_t p = 0; p < parts; p++) {
         la_column_sums own = sums_of(t, p);
-        memset(own.diagonal, 0, (size_t)(2 * n) * sizeof(double));
-        memset(own.few_diagonal, 0, (size_t)(2 * n) * sizeof(real));
+        memset(own.diagonal, 0, (size_t)(2 * la_thin_pitch(n)) * sizeof(double));
+        memset(own.few_diagonal, 0, (size_t)(2 * la_thin_pitch(n)) * sizeof(real));
         k->thin_capture(&pass, smaller(t->rows, p * each), smaller(t->rows, (p + 1) * each), row_sums, &own);
     }
-    memcpy(column_sums, t->sums, (size_t)n * sizeof(double));
-    if (pass.c) memcpy(side_sums, t->sums + n, (size_t)n * sizeof(double));
-    for (int64_t p = 1; p < parts; p++) {
-        la_column_sums own = sums_of(t, p);
-        for (int64_t j = 0; j < n; j++) column_sums[j] += own.diagonal[j];
-        for (int64_t j = 0; pass.c && j < n; j++) side_sums[j] += own.side[j];
+    la_column_sums first = sums_of(t, 0);
+    memcpy(column_sums, first.diagonal, (size_t)n * sizeof(double));
+    if (pass.c) memcpy(side_sums, first.side, (size_t)n * sizeof(double));
+#pragma omp parallel for schedule(static) if (parts * n > PARALLEL)
+    for (int64_t from = 0; from < n; from += SOME_COLUMNS) {
+        int64_t to = smaller(from + SOME_COLUMNS, n);
+        for (int64_t p = 1; p < parts; p++) {
+            la_column_sums own = sums_of(t, p);
+            for (int64_t j = from; j < to; j++) column_sums[j] += own.diagonal[j];
+            for (int64_t j = from; pass.c && j < to; j++) side_sums[j] += own.side[j];
+        }
     }
     if (!pass.swapped || sign > 0) return;
     negate(t->rows, row_sums);
@@ -228,7 +234,7 @@ void la_thin_apply(const la_thin *t, real alpha, const real *x, bool add, real *
 {
     const la_kernels *k = la_kernel();
     int64_t n = t->columns, last = n - 1;
-    real *square = t->scratch, *f = square + n;
+    real *square = t->scratch, *f = square + la_thin_pitch(n);
     double corner = 0;
     for (int64_t j = 0; j < n; j++) square[j] = t->diagonal[j] * t->diagonal[j];
     for (int64_t j = 0; j < n; j++) {

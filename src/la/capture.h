@@ -40,9 +40,19 @@ typedef struct la_thin {
     const real *row, *diagonal;
     const real *side; /* [columns - 1], or NULL */
     bool side_is_row;
-    real *scratch; /* 3 columns numbers */
+    real *scratch; /* 2 la_thin_pitch(columns) numbers */
     double *sums;  /* la_thin_sums numbers, for la_thin_capture */
 } la_thin;
+
+/* n numbers, and what lets the next array start on a line of a cache: on long arrays ten lines further within 4 KB, so
+ * that arrays which are worked on side by side do not meet in the ways of the first-level cache. */
+static inline int64_t la_thin_pitch(int64_t n)
+{
+    enum { LINE = 64 / sizeof(real), LONG = 16, APART = 10, SETS = 64 };
+    int64_t lines = (n + LINE - 1) / LINE;
+    if (lines > LONG) lines += (APART + SETS - lines % SETS) % SETS;
+    return lines * LINE;
+}
 
 /* Rows are split into parts, whatever the number of threads, and each has sums of its own. */
 int64_t la_thin_sums(int64_t rows, int64_t columns);

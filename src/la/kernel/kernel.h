@@ -90,7 +90,8 @@ enum { LA_PANEL_BYTES = 128 }; /* what one row of a panel takes at most */
 
 /* Matrices x and y under diagonals on the left, x_row = row and y_row = 1 / row (swapped: the other way round), and on
  * the right: X_j = x_row (p_j x_j + c_j x_last), X_last = x_row p_last x_last; Y_j = y_row r_j y_j, Y_last = y_row
- * (r_last y_last + sum e_j y_j). Before that x <- x + x_damping y and y <- y + y_damping x. */
+ * (r_last y_last + sum e_j y_j). Before that x <- x + x_damping y or y <- y + y_damping x, the
+ * latter only where swapped. */
 typedef struct la_thin_pass {
     int64_t columns;
     const real *x, *y, *row;

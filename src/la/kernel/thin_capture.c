@@ -1,26 +1,31 @@
 /* One pass from (v, h) to the sums that R of scan and its like is made of: see la_thin_pass.
  *
- * Four rows at a time, so that what runs along the columns is loaded and stored once for four. The last entry of Y
- * needs a whole row before the others can be used: the dot products of four rows come first and leave them in the
- * second-level cache. Eight streams that start anew with every four rows are more than a core fetches ahead by itself,
- * so lines are asked for by hand, at the end of these rows the first of the next. Short rows are taken one at a time:
- * what runs along the columns stays in the first-level cache, and the rows are one stream. */
+ * Three rows at a time, so that what runs along the columns is loaded and stored once for three; with four, rows of
+ * 4096 numbers and their neighbours meet in the eight ways of the first-level cache. The last entry of Y needs a whole
+ * row before the others can be used: the dot products of the rows come first and leave them in the second-level cache.
+ *
+ * Six streams that start anew with every three rows are more than a core fetches ahead by itself, so lines are asked
+ * for by hand: AHEAD in the same rows, at their end the first of the next. Half of the next rows of y are asked for
+ * beside the work on these, as the dot products have little else to do than to wait for memory.
+ *
+ * Short rows are taken one at a time: what runs along the columns stays in the first-level cache, and the rows are one
+ * stream. */
 #include "la/kernel/thin.h"
 #include "la/kernel/vec.h"
 
 enum {
-    GROUP = 4,
+    GROUP = 3,
     LINE = STREAM_LINE / sizeof(real),
     AHEAD = 2048 / sizeof(real), /* numbers between what is worked on and what is asked for */
     SHORT_ROW = 2048 / sizeof(real),
-    STRETCH = 1 << 13, /* columns that lanes of reals sum up before they are added in double */
-    FEW_ROWS = 64      /* rows that are summed in the number type before they are added in double */
+    STRETCH = 1 << 13,    /* columns that lanes of reals sum up before they are added in double */
+    FEW_ROWS = 32 * GROUP /* rows that are summed in the number type before they are added in double */
 };
 
 /* What is a constant wherever it is given. */
 typedef struct row_kind {
     int rows;
-    bool plus, damped, column;
+    bool plus, x_damped, y_damped, column;
 } row_kind;
 
 typedef struct row_group {
@@ -67,14 +72,14 @@ ALWAYS_INLINE void dots(const la_thin_pass *pass, const row_group *group, row_ki
             vec ahead = vec_load(e + j);
             for (int k = 0; k < kind.rows; k++) {
                 vec a = vec_load(y + k * pitch + j);
-                if (kind.damped) a += damping * vec_load(x + k * pitch + j);
+                if (kind.y_damped) a += damping * vec_load(x + k * pitch + j);
                 sum[k] += ahead * a;
             }
         }
         int64_t rest = s.to - j;
         for (int k = 0; rest && k < kind.rows; k++) {
             vec a = vec_load_some(y + k * pitch + j, rest);
-            if (kind.damped) a += damping * vec_load_some(x + k * pitch + j, rest);
+            if (kind.y_damped) a += damping * vec_load_some(x + k * pitch + j, rest);
             sum[k] += vec_load_some(e + j, rest) * a;
         }
         for (int k = 0; k < kind.rows; k++) dot[k] += (double)vec_sum(sum[k]);
@@ -93,17 +98,19 @@ ALWAYS_INLINE void capture_lanes(int64_t j, bool whole, int64_t count, const la_
     for (int k = 0; k < kind.rows; k++) {
         int64_t at = k * f->columns + j;
         vec x = vec_load_part(g->x + at, whole, count), y = vec_load_part(g->y + at, whole, count);
-        if (kind.damped) {
-            vec before = x;
-            x += f->x_damping * y;
-            y += f->y_damping * before;
-        }
+        vec before = x;
+        if (kind.x_damped) x += f->x_damping * y;
+        if (kind.y_damped) y += f->y_damping * before;
         vec a = g->x_row[k] * (kind.column ? p * x + c * g->x_last[k] : p * x), b = g->y_row[k] * (r * y);
+        vec_settle(&a);
+        vec_settle(&b);
         vec e = kind.plus ? a * a + b * b : (a - b) * (a + b);
         vec_settle(&e);
         sum[k] += e;
         d += e;
-        if (kind.column) m += g->x_side[k] * a + g->y_side[k] * b;
+        if (!kind.column) continue;
+        m += g->x_side[k] * a;
+        m += g->y_side[k] * b;
     }
     vec_store_part(sums->few_diagonal + j, d, whole, count);
     if (kind.column) vec_store_part(sums->few_side + j, m, whole, count);
@@ -118,10 +125,11 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
     for (stretch s = next_stretch(0, n, g.next); s.from < n; s = next_stretch(s.to, n, g.next)) {
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
-        bool y_is_near = kind.column && s.ahead == AHEAD;
         for (; j + LANES <= s.to; j += LANES) {
             if (kind.rows > 1) fetch(g.x, f.columns, kind.rows, j, s.ahead);
-            if (kind.rows > 1 && !y_is_near) fetch(g.y, f.columns, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && !kind.column) fetch(g.y, f.columns, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && kind.column && j % (2 * LINE) == 0)
+                fetch(g.y + g.next, f.columns, kind.rows, j / 2, 0);
             capture_lanes(j, true, LANES, &f, &g, &sums, kind, sum);
         }
         if (j < s.to) capture_lanes(j, false, s.to - j, &f, &g, &sums, kind, sum);
@@ -146,11 +154,7 @@ ALWAYS_INLINE void set_group(const la_thin_pass *s, int64_t top, int64_t to, row
     if (!kind.column) return;
 
     double dot[GROUP];
-    if (kind.damped && s->y_damping != 0) {
-        dots(s, g, kind, dot);
-    } else {
-        dots(s, g, (row_kind){.rows = kind.rows}, dot);
-    }
+    dots(s, g, kind, dot);
     real sign = kind.plus ? 1 : -1;
     for (int k = 0; k < kind.rows; k++) {
         real x_last = g->x[k * n + last], y_last = g->y[k * n + last];
@@ -188,12 +192,12 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
                                 const la_column_sums *sums, row_kind kind)
 {
     int64_t n = pass->columns, inner = kind.column ? n - 1 : n, top = from;
-    row_kind four = kind, one = kind;
-    four.rows = GROUP;
+    row_kind few = kind, one = kind;
+    few.rows = GROUP;
     one.rows = 1;
     for (int64_t stop = from; top < to;) {
         stop = to - stop < FEW_ROWS ? to : stop + FEW_ROWS;
-        for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP) capture_rows(pass, top, to, row_sums, sums, four);
+        for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP) capture_rows(pass, top, to, row_sums, sums, few);
         for (; top < stop; top++) capture_rows(pass, top, to, row_sums, sums, one);
         gather(inner, sums->few_diagonal, sums->diagonal);
         if (kind.column) gather(inner, sums->few_side, sums->side);
@@ -203,15 +207,18 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
 void KERNEL(thin_capture)(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
                           const la_column_sums *sums)
 {
-    bool damped = pass->x_damping != 0 || pass->y_damping != 0;
+    bool x_damped = pass->x_damping != 0, y_damped = pass->y_damping != 0;
     if (pass->plus && pass->c) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.plus = true, .damped = true, .column = true});
+        capture_part(pass, from, to, row_sums, sums,
+                     (row_kind){.plus = true, .x_damped = true, .y_damped = true, .column = true});
     } else if (pass->plus) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.plus = true, .damped = true});
-    } else if (damped && pass->c) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.damped = true, .column = true});
-    } else if (damped) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.damped = true});
+        capture_part(pass, from, to, row_sums, sums, (row_kind){.plus = true, .x_damped = true});
+    } else if (y_damped) {
+        capture_part(pass, from, to, row_sums, sums, (row_kind){.y_damped = true, .column = true});
+    } else if (x_damped && pass->c) {
+        capture_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true, .column = true});
+    } else if (x_damped) {
+        capture_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true});
     } else if (pass->c) {
         capture_part(pass, from, to, row_sums, sums, (row_kind){.column = true});
     } else {

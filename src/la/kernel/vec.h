@@ -124,7 +124,9 @@ ALWAYS_INLINE bits vec_largest(vec_bits v)
     return most;
 }
 
-/* Keeps the compiler from making the product v again, fused with each sum that it goes to. */
+/* Keeps the compiler from making the product v again, fused with each sum that it goes to: sums have units of their
+ * own.
+ */
 ALWAYS_INLINE void vec_settle(vec *v)
 {
 #if defined(__AVX512F__)
