@@ -44,13 +44,14 @@ typedef struct la_thin {
     double *sums;  /* la_thin_sums numbers, for la_thin_capture */
 } la_thin;
 
-/* n numbers, and what lets the next array start on a line of a cache: on long arrays ten lines further within 4 KB, so
- * that arrays which are worked on side by side do not meet in the ways of the first-level cache. */
+/* n numbers, and what lets the next array start on a line of a cache. Long arrays are not a multiple of 4 KB, or
+ * nearly, apart: those which are worked on side by side would meet in the ways of the first-level cache. */
 static inline int64_t la_thin_pitch(int64_t n)
 {
-    enum { LINE = 64 / sizeof(real), LONG = 16, APART = 10, SETS = 64 };
-    int64_t lines = (n + LINE - 1) / LINE;
-    if (lines > LONG) lines += (APART + SETS - lines % SETS) % SETS;
+    enum { LINE = 64 / sizeof(real), SETS = 64, APART = 10 };
+    int64_t lines = (n + LINE - 1) / LINE, beyond = lines % SETS;
+    if (lines > SETS && beyond < APART) lines += APART - beyond;
+    if (lines > SETS && beyond > SETS - APART) lines += SETS - beyond + APART;
     return lines * LINE;
 }
 
