@@ -29,6 +29,15 @@ static void average(const method_args *a)
     la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
 }
 
+/* What P is applied to: the gradient itself where nothing is added to it, else out. */
+static const real *averaged(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    if (set->momentum == 0 && set->l2 == 0 && !a->part->rows) return a->g;
+    average(a);
+    return a->out;
+}
+
 static psgd_status update_part(const method_args *a, int64_t count, const real *v, const real *h)
 {
     psgd_precond *precond = a->part->precond;
@@ -58,7 +67,8 @@ static psgd_status fit_newton(const method_args *a)
 static psgd_status fit_fisher(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
-    const real *h = set->whiten == WHITEN_MOMENTUM || set->l2 > 0 ? a->out : a->g;
+    bool averages = set->whiten == WHITEN_MOMENTUM && set->momentum > 0;
+    const real *h = averages || set->l2 > 0 ? a->out : a->g;
     real *v = set->fit.integrate ? NULL : probe_of(a->self);
     int tensor = (int)(a->part - a->self->parts);
     if (v && a->part->rows) {
@@ -85,12 +95,12 @@ static void fit(const method_args *a)
     a->part->fitted = (fisher ? fit_fisher(a) : fit_newton(a)) == PSGD_OK;
 }
 
-static void apply(const psgd_optimizer *self, const psgd_precond *precond, real *x)
+static void apply(const psgd_optimizer *self, const psgd_precond *precond, const real *m, real *d)
 {
     const optim_settings *set = &self->settings;
     psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
-    PSGD_TYPED(psgd__precond_apply)(precond, what, x, x);
-    if (set->apply == APPLY_INVERSE_FISHER) la_scale(precond->n, (real)(1 / (double)set->fit.batch), x);
+    PSGD_TYPED(psgd__precond_apply)(precond, what, m, d);
+    if (set->apply == APPLY_INVERSE_FISHER) la_scale(precond->n, (real)(1 / (double)set->fit.batch), d);
 }
 
 /* Where the joint fit takes what the directions are made of, it finds them side by side already. */
@@ -130,7 +140,7 @@ static void psgd_finish(psgd_optimizer *self, int64_t step, bool update)
         set_step(self, step, self->joint);
         if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
     }
-    apply(self, self->joint, self->direction);
+    apply(self, self->joint, self->direction, self->direction);
 }
 
 static void psgd_advance(const method_args *a)
@@ -146,13 +156,13 @@ static void psgd_advance(const method_args *a)
         la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
         fit(a);
     }
-    average(a);
+    const real *m = averaged(a);
     if (a->update && !raw) fit(a);
     if (a->part->rows) {
         psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
-        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, what, a->part->rows, a->out, a->out);
+        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, what, a->part->rows, m, a->out);
     } else {
-        apply(a->self, a->part->precond, a->out);
+        apply(a->self, a->part->precond, m, a->out);
     }
 }
 

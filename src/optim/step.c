@@ -98,7 +98,7 @@ static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *thet
         if (!isfinite(here)) return psgd__optim_skip(self, "the direction of tensor %d is not finite", i);
         if (here > most) most = here;
     }
-    rule.rate = (real)((double)rule.rate * clip(self));
+    if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self));
     if (!((double)rule.rate * most <= (double)REAL_MAX / 4)) {
         return psgd__optim_skip(self, "the step would leave the number type");
     }
