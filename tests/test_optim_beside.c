@@ -11,7 +11,7 @@ enum { PARTS = 9, LARGE = 4, STEPS = 25, MOST = 3 };
 
 static const char *const specs[PARTS] = {"diag", "tri",    "scan",   "kron(tri,tri)", "scan", "kron(dense,t(tri))",
                                          "xmat", "lra(2)", "splu(2)"};
-static const int64_t shapes[PARTS][2] = {{1, 1}, {2, 3}, {12, 17}, {23, 31}, {300, 301},
+static const int64_t shapes[PARTS][2] = {{1, 1}, {2, 3}, {12, 17}, {110, 131}, {300, 301},
                                          {9, 5}, {7, 7}, {4, 11},  {8, 3}};
 
 static const char *const settings[][14] = {

@@ -118,7 +118,7 @@ static void panels_hold_what_was_loaded(void **state)
     }
 }
 
-static void outer_matches_plain_loops(void **state)
+static void patches_match_plain_loops(void **state)
 {
     (void)state;
     enum { COUNT = 37 };
@@ -127,12 +127,23 @@ static void outer_matches_plain_loops(void **state)
     for (int table = 0; table < la_table_count(); table++) {
         const la_kernels *k = la_table(table);
         for (int64_t columns = 1; columns <= MOST; columns += 3) {
-            int64_t rows = columns % k->block + 1, from = columns % 3;
+            int64_t rows = columns % (2 * k->block) + 1, from = columns % 3;
             bool add = columns % 2;
             fill(&seed, (COUNT + 1) * MOST, X);
             fill(&seed, MOST * MOST, R);
             memcpy(S, R, sizeof R);
-            k->outer(rows, columns, X, X + from, COUNT, MOST, -1, add, MOST, R);
+            k->patch(&(la_patch){.rows = rows,
+                                 .columns = columns,
+                                 .depth = COUNT,
+                                 .A = X,
+                                 .B = X + from,
+                                 .row = 1,
+                                 .column = MOST,
+                                 .b_pitch = MOST,
+                                 .c_pitch = MOST,
+                                 .alpha = -1,
+                                 .add = add,
+                                 .C = R});
             for (int64_t i = 0; i < MOST; i++) {
                 for (int64_t j = 0; j < MOST; j++) {
                     double want = (double)S[i * MOST + j];
@@ -236,12 +247,48 @@ static void retractions_match_plain_loops(void **state)
     }
 }
 
+/* Products of the sizes that have kernels of their own and of those that do not. */
+static void small_products_match_plain_loops(void **state)
+{
+    (void)state;
+    uint64_t seed = 16;
+    static const int64_t shapes[][3] = {{2, 3, 5},       {61, 33, 40},    {13, 170, 64},
+                                        {100, 31, 1024}, {100, 31, 1025}, {300, 64, 9}};
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
+        real *A = malloc((size_t)(m * k) * sizeof(real)), *B = malloc((size_t)(k * n) * sizeof(real));
+        real *C = malloc((size_t)(m * n) * sizeof(real)), *D = malloc((size_t)(m * n) * sizeof(real));
+        assert_true(A && B && C && D);
+        for (int which = 0; which < 8; which++) {
+            bool ta = which & 1, tb = which & 2;
+            real beta = which & 4 ? 1 : 0;
+            fill(&seed, m * k, A);
+            fill(&seed, k * n, B);
+            fill(&seed, m * n, C);
+            memcpy(D, C, (size_t)(m * n) * sizeof(real));
+            la_gemm(ta, tb, m, n, k, (real)0.5, A, ta ? m : k, B, tb ? k : n, beta, C, n);
+            for (int64_t i = 0; i < m; i++) {
+                for (int64_t j = 0; j < n; j++) {
+                    double sum = 0;
+                    for (int64_t l = 0; l < k; l++) {
+                        sum += (double)A[ta ? l * m + i : i * k + l] * (double)B[tb ? j * k + l : l * n + j];
+                    }
+                    assert_near((double)C[i * n + j], 0.5 * sum + (double)beta * (double)D[i * n + j],
+                                2 + sqrt((double)k));
+                }
+            }
+        }
+        real *all[] = {A, B, C, D};
+        for (int i = 0; i < 4; i++) free(all[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(panels_match_plain_loops),      cmocka_unit_test(panels_hold_what_was_loaded),
-        cmocka_unit_test(outer_matches_plain_loops),     cmocka_unit_test(products_of_views_match_plain_loops),
-        cmocka_unit_test(retractions_match_plain_loops),
+        cmocka_unit_test(patches_match_plain_loops),     cmocka_unit_test(products_of_views_match_plain_loops),
+        cmocka_unit_test(retractions_match_plain_loops), cmocka_unit_test(small_products_match_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,9 +35,22 @@ static CBLAS_TRANSPOSE trans(bool transpose)
     return transpose ? CblasTrans : CblasNoTrans;
 }
 
+/* Multiplications of a product between which our kernels are faster, two threads being about twice as fast as one. */
+enum { TINY_PRODUCT = 1 << 16, SMALL_PRODUCT = 1 << 25 };
+
+static bool product_is_small(int64_t m, int64_t n, int64_t k)
+{
+    double work = (double)m * (double)n * (double)k;
+    return k <= LA_BLOCK_MOST && m > 1 && n > 1 && work > TINY_PRODUCT && work <= SMALL_PRODUCT;
+}
+
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
              int64_t ldb, real beta, real *C, int64_t ldc)
 {
+    if (product_is_small(m, n, k) && (beta == 0 || beta == 1)) {
+        la_block_gemm(&(la_factors){ta, tb, m, n, k, A, lda, B, ldb}, alpha, beta == 1, C, ldc);
+        return;
+    }
     BLAS(gemm)
     (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
 }

@@ -11,6 +11,8 @@
 #define la_block_tri     PSGD_TYPED(psgd__la_block_tri)
 #define la_block_outer   PSGD_TYPED(psgd__la_block_outer)
 #define la_block_product PSGD_TYPED(psgd__la_block_product)
+#define la_block_gemm    PSGD_TYPED(psgd__la_block_gemm)
+#define la_factors       PSGD_TYPED(la_factors)
 
 enum { LA_BLOCK_MOST = 1024 };
 
@@ -31,5 +33,18 @@ void la_block_outer(view A, view B, int sign, bool lower, bool add, real *R);
 
 /* Q <- T Q, or with retract Q <- Q - c T Q, for two triangles of side n whose rows are ld apart. */
 void la_block_product(int64_t n, int64_t ld, bool lower, bool retract, real c, const real *T, real *Q);
+
+/* op(A) op(B), m x n, inner dimension k, which is at most LA_BLOCK_MOST. */
+typedef struct la_factors {
+    bool ta, tb;
+    int64_t m, n, k;
+    const real *A;
+    int64_t lda;
+    const real *B;
+    int64_t ldb;
+} la_factors;
+
+/* C <- [C +] alpha op(A) op(B) */
+void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t ldc);
 
 #endif

@@ -46,47 +46,16 @@ void la_multiply(int64_t n, const real *a, const real *b, bool add, real *y)
     for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + a[i] * b[i] : a[i] * b[i];
 }
 
-/* Large products go to BLAS whole, which shares them out itself; small ones are cut into blocks of rows, a thread each.
- * The cut depends on the sizes only. */
-enum { LARGE = 1 << 26, BLOCKS = 4, SMALL = 1 << 19 };
-
-static bool cut(int64_t rows, int64_t columns, int64_t n)
-{
-    double work = 2.0 * (double)rows * (double)columns * (double)n;
-    return work < LARGE && work > SMALL && rows >= 8 * BLOCKS;
-}
-
 void la_product(int64_t rows, int64_t columns, int64_t n, const real *W, int64_t pitch, bool transpose, const real *X,
                 bool add, real *Y)
 {
     int64_t out = transpose ? columns : rows, in = transpose ? rows : columns;
-    real beta = add ? 1 : 0;
-    if (!cut(out, in, n)) {
-        la_gemm(transpose, false, out, n, in, 1, W, pitch, X, n, beta, Y, n);
-        return;
-    }
-    int64_t each = (out + BLOCKS - 1) / BLOCKS;
-#pragma omp parallel for schedule(static)
-    for (int64_t b = 0; b < BLOCKS; b++) {
-        int64_t from = smaller(out, b * each), count = smaller(each, out - from);
-        const real *block = transpose ? W + from : W + from * pitch;
-        if (count > 0) la_gemm(transpose, false, count, n, in, 1, block, pitch, X, n, beta, Y + from * n, n);
-    }
+    la_gemm(transpose, false, out, n, in, 1, W, pitch, X, n, add ? 1 : 0, Y, n);
 }
 
 void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const real *B, bool add, real *R, int64_t pitch)
 {
-    real beta = add ? 1 : 0;
-    if (!cut(rows, columns, n)) {
-        la_gemm(false, true, rows, columns, n, 1, A, n, B, n, beta, R, pitch);
-        return;
-    }
-    int64_t each = (rows + BLOCKS - 1) / BLOCKS;
-#pragma omp parallel for schedule(static)
-    for (int64_t b = 0; b < BLOCKS; b++) {
-        int64_t from = smaller(rows, b * each), count = smaller(each, rows - from);
-        if (count > 0) la_gemm(false, true, count, columns, n, 1, A + from * n, n, B, n, beta, R + from * pitch, pitch);
-    }
+    la_gemm(false, true, rows, columns, n, 1, A, n, B, n, add ? 1 : 0, R, pitch);
 }
 
 void la_row_sums(int64_t rows, int64_t n, const real *A, bool add, real *r, int64_t pitch)

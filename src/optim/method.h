@@ -31,6 +31,7 @@ typedef struct method_ops {
     void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
     void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
     bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */
+    bool (*heavy)(const part *p);  /* of these, one whose products are worth several threads */
     bool whole;                    /* advance needs all of g before it writes: out must not be x */
     void (*position)(const psgd_optimizer *self, const part *p, const real *x, real *to);
     psgd_status (*observe)(psgd_optimizer *self, part *p, int64_t count, const real *a, const real *d);

@@ -171,6 +171,11 @@ static bool psgd_beside(const part *p)
     return p->precond && !p->rows && psgd__precond_runs_beside(p->precond);
 }
 
+static bool psgd_heavy(const part *p)
+{
+    return psgd__precond_is_heavy(p->precond);
+}
+
 const method_ops METHOD_OPS(psgd) = {
     .kind = {.name = "psgd",
              .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
@@ -181,5 +186,6 @@ const method_ops METHOD_OPS(psgd) = {
     .finish = psgd_finish,
     .numbers = psgd_numbers,
     .beside = psgd_beside,
+    .heavy = psgd_heavy,
     .whole = true,
 };

@@ -156,6 +156,14 @@ static bool runs_beside(const psgd_optimizer *self, int i)
     return self->work.stride > 0 && ops->beside && ops->beside(&self->parts[i]);
 }
 
+static bool is_heavy(void *data, int i)
+{
+    const tensors *t = data;
+    const psgd_optimizer *self = t->args.self;
+    const method_ops *ops = self->ops;
+    return runs_beside(self, i) && ops->heavy && ops->heavy(&self->parts[i]);
+}
+
 static void advance_small(void *data, int i)
 {
     const tensors *t = data;
@@ -167,7 +175,7 @@ static void advance_all(tensors *t)
     psgd_optimizer *self = t->args.self;
     int threads = psgd__thread_count();
     if (threads > self->work.slices) threads = self->work.slices;
-    if (self->work.stride > 0) psgd__side_by_side(self->part_count, threads, advance_small, t);
+    if (self->work.stride > 0) psgd__side_by_side(self->part_count, threads, is_heavy, advance_small, t);
     for (int i = 0; i < self->part_count; i++) {
         if (!runs_beside(self, i)) advance_one(t, i);
     }

@@ -2,10 +2,16 @@
 #include "precond/precond.h"
 
 /* Numbers below which the loops of one tensor are not worth two threads, and flops below which its products are not. */
-enum { SMALL_TENSOR = 1 << 16, SMALL_PRODUCTS = 20000000 };
+enum { SMALL_TENSOR = 1 << 16 };
+static const double SMALL_PRODUCTS = 2e7;
 
 bool psgd__precond_runs_beside(const psgd_precond *self)
 {
     bool apart = self->work == &self->own || (self->work->stride > 0 && self->work_bytes <= self->work->stride);
-    return apart && self->n <= SMALL_TENSOR && self->flops <= SMALL_PRODUCTS && self->work_bytes <= WORK_SMALL;
+    return apart && self->n <= SMALL_TENSOR && self->work_bytes <= WORK_SMALL;
+}
+
+bool psgd__precond_is_heavy(const psgd_precond *self)
+{
+    return self->flops > SMALL_PRODUCTS;
 }

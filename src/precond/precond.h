@@ -70,6 +70,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
 
 /* So small that one thread does it best, in a workspace that has room for several such. */
 bool psgd__precond_runs_beside(const psgd_precond *self);
+bool psgd__precond_is_heavy(const psgd_precond *self); /* but its products are worth several threads */
 
 /* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
 void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);

@@ -261,8 +261,7 @@ void KERNEL(gather)(int64_t count, int64_t n, const real *x, int64_t entry, int6
     }
 }
 
-ALWAYS_INLINE void outer_tile(int rows, int columns, int64_t width, const real *A, const real *B, int64_t count,
-                              int64_t pitch, real sign, bool add, int64_t r_pitch, real *R)
+ALWAYS_INLINE void product_tile(int rows, int columns, const la_patch *t, int64_t i, int64_t j, int64_t width)
 {
     vec sum[BLOCK_ROWS][2];
 #pragma GCC unroll 12
@@ -270,45 +269,41 @@ ALWAYS_INLINE void outer_tile(int rows, int columns, int64_t width, const real *
 #pragma GCC unroll 2
         for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
     }
-    product(rows, columns, count, A, 1, pitch, B, pitch, sum);
+    product(rows, columns, t->depth, t->A + i * t->row, t->row, t->column, t->B + j, t->b_pitch, sum);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
         for (int v = 0; v < columns; v++) {
-            real *to = R + r * r_pitch + v * LANES;
+            real *to = t->C + (i + r) * t->c_pitch + j + v * LANES;
             int64_t here = width - v * LANES;
-            vec x = sign * sum[r][v];
+            vec x = t->alpha * sum[r][v];
             if (here >= LANES) {
-                if (add) x += vec_load(to);
+                if (t->add) x += vec_load(to);
                 vec_store(to, x);
             } else if (here > 0) {
-                if (add) x += vec_load_some(to, here);
+                if (t->add) x += vec_load_some(to, here);
                 vec_store_some(to, x, here);
             }
         }
     }
 }
 
-/* R_ij <- [R_ij +] sign sum_k A[k pitch + i] B[k pitch + j] for i < rows, a whole block or less, and j < columns. What
- * is read of a row of B goes on to a whole panel. */
-void KERNEL(outer)(int64_t rows, int64_t columns, const real *A, const real *B, int64_t count, int64_t pitch, real sign,
-                   bool add, int64_t r_pitch, real *R)
+ALWAYS_INLINE void product_rows(int rows, const la_patch *t, int64_t i)
 {
-    for (int64_t j = 0; j < columns; j += PANEL) {
-        int64_t width = columns - j < PANEL ? columns - j : PANEL, i = 0;
-        if (rows == BLOCK_ROWS) {
-            if (width > LANES) {
-                outer_tile(BLOCK_ROWS, 2, width, A, B + j, count, pitch, sign, add, r_pitch, R + j);
-            } else {
-                outer_tile(BLOCK_ROWS, 1, width, A, B + j, count, pitch, sign, add, r_pitch, R + j);
-            }
-            continue;
-        }
-        for (; i + SOME_ROWS <= rows; i += SOME_ROWS) {
-            outer_tile(SOME_ROWS, 2, width, A + i, B + j, count, pitch, sign, add, r_pitch, R + i * r_pitch + j);
-        }
-        for (; i < rows; i++) {
-            outer_tile(1, 2, width, A + i, B + j, count, pitch, sign, add, r_pitch, R + i * r_pitch + j);
+    for (int64_t j = 0; j < t->columns; j += PANEL) {
+        int64_t width = t->columns - j;
+        if (width > LANES) {
+            product_tile(rows, 2, t, i, j, width);
+        } else {
+            product_tile(rows, 1, t, i, j, width);
         }
     }
+}
+
+void KERNEL(patch)(const la_patch *t)
+{
+    int64_t i = 0;
+    for (; i + BLOCK_ROWS <= t->rows; i += BLOCK_ROWS) product_rows(BLOCK_ROWS, t, i);
+    for (; i + SOME_ROWS <= t->rows; i += SOME_ROWS) product_rows(SOME_ROWS, t, i);
+    for (; i < t->rows; i++) product_rows(1, t, i);
 }

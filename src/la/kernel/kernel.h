@@ -83,6 +83,19 @@ typedef struct la_tri {
     bool lower;
 } la_tri;
 
+#define la_patch PSGD_TYPED(la_patch)
+
+/* C_ij <- [C_ij +] alpha sum_k A[i row + k column] B[k b_pitch + j], k < depth. What is read of a row of B goes on to a
+ * whole panel. */
+typedef struct la_patch {
+    int64_t rows, columns, depth;
+    const real *A, *B;
+    int64_t row, column, b_pitch, c_pitch;
+    real alpha;
+    bool add;
+    real *C;
+} la_patch;
+
 enum { LA_PANEL_BYTES = 128 }; /* what one row of a panel takes at most */
 
 #define la_thin_pass   PSGD_TYPED(la_thin_pass)
@@ -168,15 +181,14 @@ typedef struct la_kernels {
     /* Triangles on panels of fibres, entry i of fibre j at P[i panel + j], and outer products of fibres: see block.c.
      * The first two move panels between the caller's memory, entry i of fibre j at x[i entry + j fibre], and P; fibres
      * that are missing are zero in P. */
-    int64_t panel, block; /* fibres in a panel; rows that outer takes at most */
+    int64_t panel, block; /* fibres in a panel; rows that stay in registers */
     void (*panel_load)(int64_t n, int64_t width, const real *x, int64_t entry, int64_t fibre, real *P);
     void (*panel_store)(int64_t n, int64_t width, const real *P, real *x, int64_t entry, int64_t fibre);
     void (*tri_mul)(const la_tri *t, int64_t width, real *P);             /* P <- T P */
     void (*tri_retract)(const la_tri *t, int64_t width, real c, real *P); /* P <- P - c T P */
     void (*tri_solve)(const la_tri *t, int64_t width, real *P);           /* P <- T^-1 P */
     void (*gather)(int64_t count, int64_t n, const real *x, int64_t entry, int64_t fibre, real *X);
-    void (*outer)(int64_t rows, int64_t columns, const real *A, const real *B, int64_t count, int64_t pitch, real sign,
-                  bool add, int64_t r_pitch, real *R);
+    void (*patch)(const la_patch *patch);
 
     /* Steps of optimizers: la/step.h. */
     void (*step_plain)(int64_t n, const step_rule *r, const real *g, const real *x, real *out);

@@ -9,26 +9,33 @@
 /* One tile: Y_i[from ..] for rows i < rows, of columns vectors each. */
 ALWAYS_INLINE void mix_tile(const la_mix *m, int rows, int columns, int64_t row, const real *A, const real *B, real *Y)
 {
-    vec sum[TILE_ROWS][TILE_COLUMNS];
+    vec sum[TILE_ROWS][TILE_COLUMNS]; /* in registers, if all loops over it are unrolled */
+#pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
         real start = m->bias ? m->bias[(row + i) * m->bias_pitch] : 0;
-        for (int c = 0; c < columns; c++) {
-            sum[i][c] = (vec){0} + start;
-            if (m->add) sum[i][c] += vec_load(Y + (row + i) * m->y_pitch + c * LANES);
-        }
+#pragma GCC unroll 4
+        for (int c = 0; c < columns; c++) sum[i][c] = (vec){0} + start;
     }
     const real *a = A + row * m->a_pitch;
     for (int64_t k = 0; k < m->depth; k++) {
         const real *b = B + m->b_offset[k], *weight = a + m->a_offset[k];
         vec x[TILE_COLUMNS];
         for (int c = 0; c < columns; c++) x[c] = vec_load(b + c * LANES);
+#pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
             real w = weight[i * m->a_pitch];
+#pragma GCC unroll 4
             for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
         }
     }
+#pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        for (int c = 0; c < columns; c++) vec_store(Y + (row + i) * m->y_pitch + c * LANES, sum[i][c]);
+#pragma GCC unroll 4
+        for (int c = 0; c < columns; c++) {
+            real *to = Y + (row + i) * m->y_pitch + c * LANES;
+            if (m->add) sum[i][c] += vec_load(to);
+            vec_store(to, sum[i][c]);
+        }
     }
 }
 
@@ -103,7 +110,12 @@ static void cross_rest(const la_cross *c, int rows, int columns, int64_t from, i
 ALWAYS_INLINE void cross_tile(const la_cross *c, int rows, int columns, int64_t n, const real *A, const real *B,
                               const int64_t *b_offset, real *R)
 {
-    vec sum[CROSS_ROWS][CROSS_COLUMNS] = {{{0}}};
+    vec sum[CROSS_ROWS][CROSS_COLUMNS];
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 6
+        for (int j = 0; j < columns; j++) sum[i][j] = (vec){0};
+    }
     int64_t whole = n / LANES * LANES;
     for (int64_t p = 0; p < c->outer; p++) {
         for (int64_t q = 0; q < c->inner; q++) {
@@ -111,16 +123,17 @@ ALWAYS_INLINE void cross_tile(const la_cross *c, int rows, int columns, int64_t 
             for (int64_t l = 0; l < whole; l += LANES) {
                 vec x[CROSS_COLUMNS];
                 for (int j = 0; j < columns; j++) x[j] = vec_load(b + b_offset[j] + l);
+#pragma GCC unroll 4
                 for (int i = 0; i < rows; i++) {
                     vec y = vec_load(a + i * c->a_pitch + l);
+#pragma GCC unroll 6
                     for (int j = 0; j < columns; j++) sum[i][j] += y * x[j];
                 }
             }
         }
     }
-    for (int i = 0; i < rows; i++) {
-        for (int j = 0; j < columns; j++) R[i * c->r_pitch + j] += vec_sum(sum[i][j]);
-    }
+#pragma GCC unroll 4
+    for (int i = 0; i < rows; i++) vec_add_sums(columns, sum[i], R + i * c->r_pitch);
     if (whole < n) cross_rest(c, rows, columns, whole, n, A, B, b_offset, R);
 }
 

@@ -157,4 +157,34 @@ ALWAYS_INLINE real vec_sum(vec v)
 #endif
 }
 
+/* to_j += the sum of the lanes of v_j, j < count. */
+#if defined(__AVX512F__) && !defined(PSGD_REAL_F64)
+ALWAYS_INLINE __m128 vec_four_sums(vec a, vec b, vec c, vec d)
+{
+    __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps((__m512)a, (__m512)b), _mm512_unpackhi_ps((__m512)a, (__m512)b));
+    __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps((__m512)c, (__m512)d), _mm512_unpackhi_ps((__m512)c, (__m512)d));
+    __m512d low = _mm512_unpacklo_pd((__m512d)ab, (__m512d)cd), high = _mm512_unpackhi_pd((__m512d)ab, (__m512d)cd);
+    __m512 all = _mm512_add_ps((__m512)low, (__m512)high);
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(all), _mm512_extractf32x8_ps(all, 1));
+    return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+
+ALWAYS_INLINE void vec_add_sums(int count, const vec *v, real *to)
+{
+#pragma GCC unroll 4
+    for (int j = 0; j < count; j += 4) {
+        const vec none = {0};
+        __m128 sums = vec_four_sums(v[j], j + 1 < count ? v[j + 1] : none, j + 2 < count ? v[j + 2] : none,
+                                    j + 3 < count ? v[j + 3] : none);
+        __mmask8 mask = count - j >= 4 ? 15 : (__mmask8)((1U << (count - j)) - 1);
+        _mm_mask_storeu_ps(to + j, mask, _mm_add_ps(sums, _mm_maskz_loadu_ps(mask, to + j)));
+    }
+}
+#else
+ALWAYS_INLINE void vec_add_sums(int count, const vec *v, real *to)
+{
+    for (int j = 0; j < count; j++) to[j] += vec_sum(v[j]);
+}
+#endif
+
 #endif
