@@ -2,6 +2,8 @@
  * blocks, panels and tiles, and that do not. */
 #include "support.h"
 
+#include <omp.h>
+
 typedef struct sizes {
     int64_t times, features, n, words;
 } sizes;
@@ -115,11 +117,33 @@ static void large_logits_are_safe(void **state)
     free(far.hv);
 }
 
+static void threads_do_not_change_the_result(void **state)
+{
+    (void)state;
+    sizes s = {5, 40, 13, 3000};
+    int64_t numbers = s.features * s.times * s.n + s.words * (s.features + 1);
+    result got[2];
+    int before = omp_get_max_threads();
+    for (int i = 0; i < 2; i++) {
+        omp_set_num_threads(i ? 3 : 1);
+        run(&s, true, 1, PSGD_F32, &got[i]);
+    }
+    omp_set_num_threads(before);
+    assert_true(got[0].loss == got[1].loss);
+    assert_memory_equal(got[0].g, got[1].g, (size_t)numbers * sizeof(double));
+    assert_memory_equal(got[0].hv, got[1].hv, (size_t)numbers * sizeof(double));
+    for (int i = 0; i < 2; i++) {
+        free(got[i].g);
+        free(got[i].hv);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_an_affine_map_and_a_softmax),
         cmocka_unit_test(large_logits_are_safe),
+        cmocka_unit_test(threads_do_not_change_the_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
