@@ -13,7 +13,8 @@ typedef struct fast_case {
     int64_t shape[3];
 } fast_case;
 
-/* Sizes around the limits where work is split: rows in fours, tiles of columns, parts, threads, streaming stores. */
+/* Sizes around the limits where work is split: rows in threes and short ones, stretches of columns, parts, threads,
+ * streaming stores. */
 static const fast_case cases[] = {
     {"diag", 1, {1}},
     {"diag", 1, {1000}},
