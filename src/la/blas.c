@@ -51,6 +51,12 @@ void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, cons
         la_block_gemm(&(la_factors){ta, tb, m, n, k, A, lda, B, ldb}, alpha, beta == 1, C, ldc);
         return;
     }
+    la_blas_gemm(ta, tb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
+                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
+{
     BLAS(gemm)
     (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
 }

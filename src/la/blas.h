@@ -15,6 +15,7 @@
 #define la_tri_square  PSGD_TYPED(psgd__la_tri_square)
 #define la_tri_retract PSGD_TYPED(psgd__la_tri_retract)
 #define la_gemm        PSGD_TYPED(psgd__la_gemm)
+#define la_blas_gemm   PSGD_TYPED(psgd__la_blas_gemm)
 #define la_invert      PSGD_TYPED(psgd__la_invert)
 #define la_sym_power   PSGD_TYPED(psgd__la_sym_power)
 #define la_svd_range   PSGD_TYPED(psgd__la_svd_range)
@@ -43,6 +44,10 @@ void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q);
 /* C <- beta C + alpha op(A) op(B), C m x n, inner dimension k, leading dimensions as row-major CBLAS wants them. */
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
              int64_t ldb, real beta, real *C, int64_t ldc);
+
+/* The same by BLAS, whatever the sizes. */
+void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
+                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc);
 
 /* M <- M^-1 by LU. pivots has n ints, work n * 32 numbers. false where M is singular; M is then destroyed. */
 bool la_invert(int64_t n, real *M, int *pivots, real *work);
