@@ -171,6 +171,9 @@ class Train(unittest.TestCase):
         self.assertEqual(training.returncode, 1)
         self.assertIn(f"go on with: psgd resume {run}", said)
         steps = int(said.split("stopped after step ")[1].split(";")[0])
+        psgd("resume", run, "--steps", steps, "--epochs", 100000)
+        ends = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        self.assertEqual([(end["step"], "test_loss" in end) for end in ends if end["kind"] == "final"], [(steps, True)])
         psgd("resume", run, "--steps", steps + 2, "--epochs", 100000)
 
     def test_dry_run_describes_and_writes_nothing(self):

@@ -1,7 +1,6 @@
 /* The loop: batches in an order that is a function of seed and epoch, steps, records, checkpoints. */
 #include "core/file.h"
 #include "core/memory.h"
-#include "data/safetensors.h"
 #include "optim/optim.h"
 #include "train/trainer.h"
 
@@ -241,6 +240,20 @@ static int add_metric(metric *to, int count, const char *name, double value)
     return count + 1;
 }
 
+static psgd_status write_final(sitting *s, const train_score *score)
+{
+    trainer *self = s->self;
+    metric last[8] = {{"test_loss", score->loss}};
+    int count = add_metric(last, 1, "test_error", score->error);
+    count = add_metric(last, count, "test_top5_error", score->top5_error);
+    if (self->train->announce) {
+        train_reading reading = psgd__trainer_reading(self);
+        last[count++] = (metric){"waited_seconds", reading.waited};
+        last[count++] = (metric){"passed_over", (double)reading.passed_over};
+    }
+    return psgd__metrics_final(s->log, when(s), last, count);
+}
+
 static psgd_status end_epoch(sitting *s)
 {
     trainer *self = s->self;
@@ -259,16 +272,7 @@ static psgd_status end_epoch(sitting *s)
     }
     self->sums.epoch = 0;
     self->sums.in_epoch = 0;
-    if (self->step < self->total || !s->log) return PSGD_OK;
-    metric last[8] = {{"test_loss", score.loss}};
-    count = add_metric(last, 1, "test_error", score.error);
-    count = add_metric(last, count, "test_top5_error", score.top5_error);
-    if (self->train->announce) {
-        train_reading reading = psgd__trainer_reading(self);
-        last[count++] = (metric){"waited_seconds", reading.waited};
-        last[count++] = (metric){"passed_over", (double)reading.passed_over};
-    }
-    return psgd__metrics_final(s->log, when(s), last, count);
+    return self->step < self->total || !s->log ? PSGD_OK : write_final(s, &score);
 }
 
 /* What follows a step: records first, then the checkpoint that they belong to. */
@@ -346,6 +350,24 @@ static psgd_status sit(sitting *s, bool *stopped)
     return PSGD_OK;
 }
 
+/* A run that was stopped and is now to end where it is, or before, has no last record yet. */
+static psgd_status close_run(sitting *s)
+{
+    trainer *self = s->self;
+    metrics_run *run;
+    train_score score;
+    if (!self->settings.out || !self->resumed) return PSGD_OK;
+    PSGD_TRY(psgd__metrics_read(self->context, self->settings.out, &run));
+    bool finished = run->finished;
+    psgd__metrics_free(run);
+    if (finished) return PSGD_OK;
+    PSGD_TRY(open_log(self, &s->log));
+    psgd_status status = psgd__trainer_evaluate(self, &score);
+    if (status == PSGD_OK) status = write_final(s, &score);
+    psgd__metrics_close(s->log);
+    return status;
+}
+
 psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped)
 {
     sitting s = {.self = self, .watch = watch, .began = now()};
@@ -356,10 +378,12 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
         PSGD_TRY(psgd_optimizer_bind(self->optimizer, &objective));
     }
     psgd_status status = PSGD_OK;
-    if (self->step < self->total) { /* else the log has its last record already */
+    if (self->step < self->total) {
         PSGD_TRY(open_log(self, &s.log));
         status = sit(&s, stopped);
         psgd__metrics_close(s.log);
+    } else {
+        status = close_run(&s);
     }
     if (status == PSGD_OK && !*stopped && self->settings.out) {
         char path[4096];
@@ -367,28 +391,4 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
         status = psgd__trainer_save_weights(self, path);
     }
     return status;
-}
-
-static int list_matrices(const trainer *self, named_matrix matrices[64])
-{
-    for (int i = 0; i < self->tensors; i++) {
-        const int64_t *shape = psgd_graph_parameter_shape(self->full.graph, i);
-        matrices[i] = (named_matrix){psgd_graph_parameter_name(self->full.graph, i), shape[0], shape[1],
-                                     self->theta_list[i]};
-    }
-    return self->tensors;
-}
-
-psgd_status psgd__trainer_save_weights(const trainer *self, const char *path)
-{
-    named_matrix matrices[64];
-    int count = list_matrices(self, matrices);
-    return psgd__safetensors_write(self->context, path, self->dtype, count, matrices);
-}
-
-psgd_status psgd__trainer_load_weights(trainer *self, const char *path)
-{
-    named_matrix matrices[64];
-    int count = list_matrices(self, matrices);
-    return psgd__safetensors_read(self->context, path, self->dtype, count, matrices);
 }
