@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "core/dtype.h"
+#include "la/net.h"
 
 #include <omp.h>
 
@@ -90,11 +91,50 @@ static void the_same_threads_give_the_same_bits(void **state)
     }
 }
 
+static real *random_numbers(int64_t n, uint64_t *seed)
+{
+    real *x = malloc((size_t)n * sizeof(real));
+    assert_non_null(x);
+    for (int64_t i = 0; i < n; i++) x[i] = (real)random_normal(seed);
+    return x;
+}
+
+/* Layers: few samples and many, deeper sums than our kernels take, up to where BLAS shares a product out itself. */
+static void products_of_layers_do_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{120, 90, 1400}, {150, 41, 5000}, {60, 1500, 130}, {1201, 64, 100},
+                                       {800, 401, 20},  {84, 121, 256},  {33, 1025, 31}};
+    uint64_t seed = 8;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        int64_t rows = sizes[s][0], columns = sizes[s][1], n = sizes[s][2];
+        int64_t count[] = {rows * n, columns * n, rows * columns};
+        real *W = random_numbers(rows * columns, &seed), *X = random_numbers(columns * n, &seed);
+        real *D = random_numbers(rows * n, &seed), *got[2][3];
+        for (int k = 0; k < 2; k++) {
+            omp_set_num_threads(1 + 2 * k);
+            for (int i = 0; i < 3; i++) assert_non_null(got[k][i] = malloc((size_t)count[i] * sizeof(real)));
+            la_product(rows, columns, n, W, columns, false, X, false, got[k][0]);
+            la_product(rows, columns, n, W, columns, true, D, false, got[k][1]);
+            la_outer(rows, columns, n, D, X, false, got[k][2], columns);
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_memory_equal(got[0][i], got[1][i], (size_t)count[i] * sizeof(real));
+            free(got[0][i]);
+            free(got[1][i]);
+        }
+        free(W);
+        free(X);
+        free(D);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(own_loops_do_not_depend_on_the_threads),
         cmocka_unit_test(the_same_threads_give_the_same_bits),
+        cmocka_unit_test(products_of_layers_do_not_depend_on_the_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Elementwise work and products on rows of samples, split over threads by fixed sizes. */
 #include "la/net.h"
 #include "la/blas.h"
+#include "la/block.h"
 #include "la/dispatch.h"
 
 enum { CHUNK = 1 << 13, PARALLEL = 1 << 15 };
@@ -46,36 +47,46 @@ void la_multiply(int64_t n, const real *a, const real *b, bool add, real *y)
     for (int64_t i = 0; i < n; i++) y[i] = add ? y[i] + a[i] * b[i] : a[i] * b[i];
 }
 
-/* With few samples, as a batch of an LSTM has them, BLAS is the fastest on a quarter of the rows: small enough that it
- * packs nothing. The cut depends on the sizes only. */
+/* Products that our kernels are not made for, and that BLAS would share out in a way that depends on the number of
+ * threads: each thread takes a part of the rows, and the cut depends on the sizes only. With few samples, as a batch of
+ * an LSTM has them, a quarter of the rows is also where BLAS is the fastest, as it packs nothing. */
 enum { FEW_SAMPLES = 32, BLOCKS = 4, MOST = 1 << 25, LEAST = 1 << 18 };
 
-static bool narrow(int64_t out, int64_t in, int64_t n)
+static bool cut(int64_t m, int64_t n, int64_t k, bool special)
 {
-    double work = (double)out * (double)in * (double)n;
-    return n < FEW_SAMPLES && out >= 8 * BLOCKS && work > LEAST && work < MOST;
+    double work = (double)m * (double)n * (double)k;
+    return special && m >= 8 * BLOCKS && work > LEAST && work < MOST;
+}
+
+/* C <- [C +] op(A) op(B) */
+static void product_by_blocks(const la_factors *f, bool add, real *C, int64_t pitch)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t b = 0; b < BLOCKS; b++) {
+        int64_t from = b * f->m / BLOCKS, count = (b + 1) * f->m / BLOCKS - from;
+        la_blas_gemm(f->ta, f->tb, count, f->n, f->k, 1, f->A + (f->ta ? from : from * f->lda), f->lda, f->B, f->ldb,
+                     add ? 1 : 0, C + from * pitch, pitch);
+    }
 }
 
 void la_product(int64_t rows, int64_t columns, int64_t n, const real *W, int64_t pitch, bool transpose, const real *X,
                 bool add, real *Y)
 {
     int64_t out = transpose ? columns : rows, in = transpose ? rows : columns;
-    real beta = add ? 1 : 0;
-    if (!narrow(out, in, n)) {
-        la_gemm(transpose, false, out, n, in, 1, W, pitch, X, n, beta, Y, n);
-        return;
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t b = 0; b < BLOCKS; b++) {
-        int64_t from = b * out / BLOCKS, count = (b + 1) * out / BLOCKS - from;
-        const real *block = transpose ? W + from : W + from * pitch;
-        la_blas_gemm(transpose, false, count, n, in, 1, block, pitch, X, n, beta, Y + from * n, n);
+    if (cut(out, n, in, n < FEW_SAMPLES || in > LA_BLOCK_MOST)) {
+        product_by_blocks(&(la_factors){transpose, false, out, n, in, W, pitch, X, n}, add, Y, n);
+    } else {
+        la_gemm(transpose, false, out, n, in, 1, W, pitch, X, n, add ? 1 : 0, Y, n);
     }
 }
 
 void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const real *B, bool add, real *R, int64_t pitch)
 {
-    la_gemm(false, true, rows, columns, n, 1, A, n, B, n, add ? 1 : 0, R, pitch);
+    if (cut(rows, columns, n, n > LA_BLOCK_MOST)) {
+        product_by_blocks(&(la_factors){false, true, rows, columns, n, A, n, B, n}, add, R, pitch);
+    } else {
+        la_gemm(false, true, rows, columns, n, 1, A, n, B, n, add ? 1 : 0, R, pitch);
+    }
 }
 
 void la_row_sums(int64_t rows, int64_t n, const real *A, bool add, real *r, int64_t pitch)
