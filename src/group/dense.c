@@ -129,6 +129,7 @@ static void dense_cost(const group *self, group_cost *cost)
     double n = (double)self->n, k = (double)self->fibres, q = n * n * sizeof(real);
     bool few = as_dense(self)->few;
     cost->update_flops += few ? 20 * n * n * k : 6 * n * n * k + 4 * n * n * n;
+    cost->shared_flops += few ? 0 : 10 * n * n * k + 2 * n * n * n; /* all but the inverse */
     cost->update_bytes += few ? 8 * q : 10 * q;
     cost->apply_flops += 4 * n * n * k;
     cost->apply_bytes += 2 * q;

@@ -135,6 +135,7 @@ static void tri_cost(const group *self, group_cost *cost)
     double n = (double)self->n, k = (double)self->fibres, q = n * (n + 1) / 2 * sizeof(real);
     bool few = as_tri(self)->packed;
     cost->update_flops += few ? 8 * n * n * k : 4 * n * n * k + n * n * n / 3;
+    cost->shared_flops += few ? 0 : 6 * n * n * k + n * n * n / 3;
     cost->update_bytes += few ? 3 * q : 4 * q;
     cost->apply_flops += 2 * n * n * k;
     cost->apply_bytes += 2 * q;

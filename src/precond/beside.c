@@ -13,5 +13,5 @@ bool psgd__precond_runs_beside(const psgd_precond *self)
 
 bool psgd__precond_is_heavy(const psgd_precond *self)
 {
-    return self->flops > SMALL_PRODUCTS;
+    return self->shared_flops > SMALL_PRODUCTS;
 }

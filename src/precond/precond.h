@@ -42,13 +42,13 @@ struct psgd_precond {
     int64_t n;            /* numbers in the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
-    int64_t work_bytes; /* reserved in work */
-    double flops;       /* of one update and one apply */
-    int64_t capture;    /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
-    bool plain;         /* no fast paths: what the tests compare them with */
-    void *root;         /* the group, of the number type */
-    void *average;      /* s, the moving average of the gradient, where unbiased */
-    bool waiting;       /* for a first pair that is not zero, to start from */
+    int64_t work_bytes;  /* reserved in work */
+    double shared_flops; /* of one update and one apply, in products that free threads take part in */
+    int64_t capture;     /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
+    bool plain;          /* no fast paths: what the tests compare them with */
+    void *root;          /* the group, of the number type */
+    void *average;       /* s, the moving average of the gradient, where unbiased */
+    bool waiting;        /* for a first pair that is not zero, to start from */
     int64_t updates, skipped;
     precond_segments segments;
 };

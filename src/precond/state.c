@@ -32,7 +32,7 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     self->root = root;
     group_cost cost = {0};
     root->ops->cost(root, &cost);
-    self->flops = cost.update_flops + cost.apply_flops;
+    self->shared_flops = cost.shared_flops;
 
     group_pair empty = {.A = view_rows(NULL, self->n, set->pairs)};
     empty.B = empty.h = empty.v = empty.A;
