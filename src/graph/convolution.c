@@ -101,16 +101,16 @@ static void convolution_backward(psgd_op_call *call)
                  live_x ? DX(call, 0) : NULL, call->add[1], live_W ? DX(call, 1) : NULL, c.work);
 }
 
-/* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]' */
+/* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]'. The second terms take the tangent of the other input. */
 static void convolution_tangent_backward(psgd_op_call *call)
 {
     convolution c = read_call(call);
     bool live_x = call->input[0].live, live_W = call->input[1].live;
     la_conv_term term[2] = {
         {.W = X(call, 1), .x = X(call, 0), .dy = TDY(call)},
-        {.W = live_W ? TX(call, 1) : NULL, .x = live_x ? TX(call, 0) : NULL, .dy = DY(call)},
+        {.W = TX(call, 1), .x = TX(call, 0), .dy = DY(call)},
     };
-    la_conv_back(&c.shape, live_x || live_W ? 2 : 1, term, call->add[0], live_x ? TDX(call, 0) : NULL, call->add[1],
+    la_conv_back(&c.shape, live_x && live_W ? 2 : 1, term, call->add[0], live_x ? TDX(call, 0) : NULL, call->add[1],
                  live_W ? TDX(call, 1) : NULL, c.work);
 }
 

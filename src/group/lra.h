@@ -6,7 +6,6 @@
 
 #define lra                   PSGD_TYPED(lra)
 #define psgd__lra_fit         PSGD_TYPED(psgd__lra_fit)
-#define psgd__lra_projections PSGD_TYPED(psgd__lra_projections)
 #define psgd__lra_matrix      PSGD_TYPED(psgd__lra_matrix)
 #define psgd__lra_keep_matrix PSGD_TYPED(psgd__lra_keep_matrix)
 #define psgd__lra_begin       PSGD_TYPED(psgd__lra_begin)

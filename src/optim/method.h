@@ -41,7 +41,6 @@ typedef struct method_ops {
 #define psgd__method_at  PSGD_TYPED(psgd__method_at)
 #define psgd__evaluate   PSGD_TYPED(psgd__evaluate)
 #define psgd__product    PSGD_TYPED(psgd__product)
-#define psgd__all_finite PSGD_TYPED(psgd__all_finite)
 #define psgd__parts_dot  PSGD_TYPED(psgd__parts_dot)
 #define psgd__parts_axpy PSGD_TYPED(psgd__parts_axpy)
 #define psgd__parts_max  PSGD_TYPED(psgd__parts_max)

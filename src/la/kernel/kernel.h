@@ -199,7 +199,8 @@ typedef struct la_kernels {
     /* Networks: see the structs above. f' and f'' of an elementwise function y = f(x) are written in terms of y. */
     void (*mix)(const la_mix *mix, int64_t n, const real *A, const real *B, real *Y);
     void (*cross)(const la_cross *cross, int64_t n, const real *A, const real *B, real *R);
-    /* to <- [to +] start + the map of from; both are lists of rows of n, which may not meet. window is 3 or 5. */
+    /* to <- [to +] start + the map of from; both are lists of rows of n, the rows of to apart from each other. A row of
+     * to may be one of from, whose numbers are lost then. window is 3 or 5. */
     void (*points)(la_point_map kind, int64_t window, int64_t n, const real *const *from, real start, bool add,
                    real *const *to);
     void (*apply)(la_function f, real leak, int64_t n, const real *x, real *y); /* y <- f(x) */
