@@ -416,37 +416,43 @@ static void differences_symmetry_linearity(void **state)
     }
 }
 
-/* f32 against f64 on the same numbers, which f32 holds exactly. The bound: a few hundred roundings, and ten times that
- * after sums of hundreds of terms at points. */
+/* f32 against f64 on the same numbers, which f32 holds exactly. The bound: a few hundred roundings. At points ten times
+ * that, but for the loss: sums of up to 400 terms are of size 10 there with twelve times the rounding of plain ones
+ * (la/kernel/points.c), and where the tanh behind them is flat, its slope has twice the error of the sum. */
+static void compare_types(int index, int trial)
+{
+    static double theta[MOST], v[MOST], g[MOST], hv[MOST];
+    static float theta_f[MOST], v_f[MOST], g_f[MOST], hv_f[MOST];
+    scene s, f;
+    double loss, loss_f, most = 1, scale = 1, bound = scenes[index].build == scene_points ? 1e-3 : 1e-4;
+    open_scene(&f, index, trial, PSGD_F32);
+    open_scene(&s, index, trial, PSGD_F64);
+    int64_t n = psgd_graph_parameters(s.graph);
+    for (int64_t i = 0; i < n; i++) {
+        theta[i] = theta_f[i] = (float)(0.7 * random_normal(&s.random));
+        v[i] = v_f[i] = (float)random_normal(&s.random);
+    }
+    assert_ok(psgd_graph_hessian(s.graph, theta, v, g, hv, &loss));
+    assert_ok(psgd_graph_hessian(f.graph, theta_f, v_f, g_f, hv_f, &loss_f));
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs(hv[i]));
+        scale = fmax(scale, fabs(g[i]));
+    }
+    assert_near("loss in f32", index, trial, loss_f, loss, 1e-4 * (1 + fabs(loss)));
+    for (int64_t i = 0; i < n; i++) {
+        assert_near("gradient in f32", index, trial, g_f[i], g[i], bound * scale);
+        assert_near("Hv in f32", index, trial, hv_f[i], hv[i], bound * most);
+    }
+    psgd_graph_free(s.graph);
+    psgd_graph_free(f.graph);
+}
+
 static void single_follows_double(void **state)
 {
     (void)state;
-    static double theta[MOST], v[MOST], g[MOST], hv[MOST];
-    static float theta_f[MOST], v_f[MOST], g_f[MOST], hv_f[MOST];
     for (int index = 0; index < SCENES; index++) {
-        scene s, f;
-        double loss, loss_f;
-        open_scene(&f, index, 0, PSGD_F32);
-        open_scene(&s, index, 0, PSGD_F64);
-        int64_t n = psgd_graph_parameters(s.graph);
-        for (int64_t i = 0; i < n; i++) {
-            theta[i] = theta_f[i] = (float)(0.7 * random_normal(&s.random));
-            v[i] = v_f[i] = (float)random_normal(&s.random);
-        }
-        assert_ok(psgd_graph_hessian(s.graph, theta, v, g, hv, &loss));
-        assert_ok(psgd_graph_hessian(f.graph, theta_f, v_f, g_f, hv_f, &loss_f));
-        double most = 1, scale = 1, bound = scenes[index].build == scene_points ? 1e-3 : 1e-4;
-        for (int64_t i = 0; i < n; i++) {
-            most = fmax(most, fabs(hv[i]));
-            scale = fmax(scale, fabs(g[i]));
-        }
-        assert_near("loss in f32", index, 0, loss_f, loss, bound * (1 + fabs(loss)));
-        for (int64_t i = 0; i < n; i++) {
-            assert_near("gradient in f32", index, 0, g_f[i], g[i], bound * scale);
-            assert_near("Hv in f32", index, 0, hv_f[i], hv[i], bound * most);
-        }
-        psgd_graph_free(s.graph);
-        psgd_graph_free(f.graph);
+        int trials = scenes[index].build == scene_points ? scenes[index].trials : 1;
+        for (int trial = 0; trial < trials; trial++) compare_types(index, trial);
     }
 }
 
