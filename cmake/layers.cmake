@@ -37,6 +37,8 @@ set(PSGD_UNTYPED
   src/precond/precond.c
 )
 set(PSGD_UNTYPED_LAYERS core problem model data train)
+include(CheckCCompilerFlag)
+
 set(PSGD_TYPED_LAYERS la group precond optim graph)
 
 set(PSGD_LIBRARIES PkgConfig::OPENBLAS PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${LAPACKE_LIBRARY} OpenMP::OpenMP_C m)
@@ -63,6 +65,11 @@ function(psgd_add_layers)
   # Kernels may fuse a product and a sum; not the random numbers, whose bits are the same on every instruction set.
   set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/kernel/normal.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+  # Panels of 128 KB lie on the stack: one that is too small must be hit, not jumped over.
+  check_c_compiler_flag("-Werror -fstack-clash-protection" PSGD_HAVE_STACK_CLASH)
+  if(PSGD_HAVE_STACK_CLASH)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/block.c PROPERTIES COMPILE_OPTIONS -fstack-clash-protection)
+  endif()
   foreach(layer ${PSGD_UNTYPED_LAYERS})
     file(GLOB sources CONFIGURE_DEPENDS src/${layer}/*.c)
     list(APPEND untyped ${sources})

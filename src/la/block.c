@@ -7,8 +7,8 @@
 enum {
     LINE = 64,
     PANEL_NUMBERS = LA_BLOCK_MOST * LA_PANEL_BYTES / (int)sizeof(real),
-    GATHERED = 1 << 15, /* numbers of fibres that are gathered at a time */
-    MOST_GATHERED = 128 /* fibres: with a block of R they fit the first-level cache */
+    GATHERED = (1 << 17) / (int)sizeof(real), /* numbers of fibres that are gathered at a time */
+    MOST_GATHERED = 128                       /* fibres: with a block of R they fit the first-level cache */
 };
 
 static const double PARALLEL = 1e6; /* flops below which one thread is faster */
