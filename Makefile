@@ -21,7 +21,7 @@ deps:
 
 demo: deps
 	@cmake --preset release >/dev/null
-	@echo "building, some 20 seconds on two cores"
+	@echo "building, about a minute on two cores"
 	@cmake --build build -j $(JOBS) >build/build.log 2>&1 || { cat build/build.log; exit 1; }
 	@scripts/demo build
 
