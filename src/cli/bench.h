@@ -57,6 +57,7 @@ typedef struct bench_limits {
 
 bool bench_probe_create(bench_probe *probe);
 void bench_probe_free(bench_probe *probe);
+void bench_clean_caches(const bench_probe *probe); /* so that no measurement pays for what the one before it wrote */
 void bench_memory_limits(const bench_probe *probe, bench_limits *limits);
 double bench_write_rate(const bench_probe *probe);                       /* x <- c x: as many bytes written as read */
 double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side); /* 0 where there is no memory for it */

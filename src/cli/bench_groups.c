@@ -52,6 +52,11 @@ static psgd_status time_op(bench_run *run, bench_op op, double *seconds)
     }
 }
 
+static bool over_memory(const bench_work *work)
+{
+    return work->flops == 0 && work->resident >= IN_CACHE;
+}
+
 /* What is compared with of this case: memory, a product, or nothing where a cache may hold it. */
 static bench_limits measure_limits(const bench_run *run, const bench_probe *probe)
 {
@@ -60,7 +65,7 @@ static bench_limits measure_limits(const bench_run *run, const bench_probe *prob
     if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
     if (work.flops > 0) {
         limits.product = bench_product_rate(run->settings->dtype, work.fibres, work.side);
-    } else if (work.resident >= IN_CACHE) {
+    } else if (over_memory(&work)) {
         bench_memory_limits(probe, &limits);
     }
     return limits;
@@ -70,17 +75,20 @@ static bench_limits measure_limits(const bench_run *run, const bench_probe *prob
 static double ideal(const bench_work *work, const bench_limits *limits)
 {
     if (work->flops > 0) return limits->product > 0 ? work->flops / limits->product : 0;
-    if (work->resident < IN_CACHE || !(limits->read > 0)) return 0;
+    if (!over_memory(work) || !(limits->read > 0)) return 0;
     return work->read / limits->read + work->written / limits->triad + work->in_place / limits->in_place;
 }
 
-static psgd_status measure_op(bench_run *run, bench_op op, const bench_limits *limits, bench_result *result)
+static psgd_status measure_op(bench_run *run, bench_op op, const bench_probe *probe, const bench_limits *limits,
+                              bench_result *result)
 {
     bench_work work;
     double seconds;
+    bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, op, &work);
+    if (counted && over_memory(&work)) bench_clean_caches(probe);
     PSGD_TRY(time_op(run, op, &seconds));
     bench_add(&result->time[op], seconds);
-    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, op, &work)) return PSGD_OK;
+    if (!counted) return PSGD_OK;
     double least = ideal(&work, limits);
     if (least > 0) bench_add(&result->part[op], least / seconds);
     return PSGD_OK;
@@ -95,7 +103,7 @@ static psgd_status measure(bench_run *run, const bench_probe *probe, bench_resul
         double spent = bench_now() - start;
         if (i > 0 && spent > budget && (i >= least || spent > 20 * budget)) break;
         bench_limits limits = measure_limits(run, probe);
-        for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, &limits, result));
+        for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, probe, &limits, result));
     }
     return PSGD_OK;
 }

@@ -90,21 +90,30 @@ static void triad_chunk(void *data, int64_t chunk)
 static double triad_rate(const bench_probe *probe, bool past_caches)
 {
     int64_t n = probe->count;
+    bench_clean_caches(probe);
     triad t = {probe->memory, probe->memory + n, probe->memory + 2 * n, past_caches};
     double start = bench_now();
     la_parallel(n / CHUNK, (double)n, triad_chunk, &t);
     return 3 * (double)n * sizeof(float) / (bench_now() - start);
 }
 
+void bench_clean_caches(const bench_probe *probe)
+{
+    volatile float most = la_max_abs(probe->count, probe->memory + probe->count);
+    (void)most;
+}
+
 void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
 {
     int64_t n = probe->count;
+    bench_clean_caches(probe);
     double start = bench_now();
     volatile float most = la_max_abs(n, probe->memory);
     (void)most;
     limits->read = (double)n * sizeof(float) / (bench_now() - start);
     double past = triad_rate(probe, true), through = triad_rate(probe, false);
     limits->triad = past > through ? past : through;
+    bench_clean_caches(probe);
     start = bench_now();
     la_axpy(n, 0, probe->memory + n, probe->memory + 2 * n);
     limits->in_place = 3 * (double)n * sizeof(float) / (bench_now() - start);
@@ -112,6 +121,7 @@ void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
 
 double bench_write_rate(const bench_probe *probe)
 {
+    bench_clean_caches(probe);
     double start = bench_now();
     la_scale(probe->count, 1, probe->memory);
     return 2 * (double)probe->count * sizeof(float) / (bench_now() - start);
