@@ -154,17 +154,19 @@ static int64_t thin_parts(int64_t rows, int64_t columns)
     return parts < 1 ? 1 : smaller(parts, MAX_PARTS);
 }
 
-/* For each part and column two doubles and two of the number type, which may be double as well. */
+/* Doubles for each part and column: two sums, and two of the last few rows in f32. */
+enum { SUMS = sizeof(real) == sizeof(double) ? 2 : 3 };
+
 int64_t la_thin_sums(int64_t rows, int64_t columns)
 {
-    return thin_parts(rows, columns) * 4 * la_thin_pitch(columns);
+    return thin_parts(rows, columns) * SUMS * la_thin_pitch(columns);
 }
 
 static la_column_sums sums_of(const la_thin *t, int64_t part)
 {
     int64_t n = la_thin_pitch(t->columns);
-    double *own = t->sums + part * 4 * n;
-    real *few = (real *)(void *)(own + 2 * n);
+    double *own = t->sums + part * SUMS * n;
+    real *few = (real *)(void *)(own + (SUMS - 2) * 2 * n);
     return (la_column_sums){own, own + n, few, few + n};
 }
 
@@ -206,8 +208,7 @@ void la_thin_capture(const la_thin *t, const real *h, const real *v, real dampin
 #pragma omp parallel for schedule(dynamic, 1) if (parts > 1)
     for (int64_t p = 0; p < parts; p++) {
         la_column_sums own = sums_of(t, p);
-        memset(own.diagonal, 0, (size_t)(2 * la_thin_pitch(n)) * sizeof(double));
-        memset(own.few_diagonal, 0, (size_t)(2 * la_thin_pitch(n)) * sizeof(real));
+        memset(own.diagonal, 0, (size_t)(SUMS * la_thin_pitch(n)) * sizeof(double));
         k->thin_capture(&pass, smaller(t->rows, p * each), smaller(t->rows, (p + 1) * each), row_sums, &own);
     }
     la_column_sums first = sums_of(t, 0);

@@ -115,7 +115,7 @@ typedef struct la_thin_pass {
 } la_thin_pass;
 
 /* Sums along the columns of X^2 and Y^2, and of X_j X_last and Y_j Y_last; [columns] each. few: of the last few rows,
- * zero before and after. */
+ * zero before and after; in f64 the same memory. */
 typedef struct la_column_sums {
     double *diagonal, *side;
     real *few_diagonal, *few_side;

@@ -3,6 +3,8 @@
  * Three rows at a time, so that what runs along the columns is loaded and stored once for three; with four, rows of
  * 4096 numbers and their neighbours meet in the eight ways of the first-level cache. The last entry of Y needs a whole
  * row before the others can be used: the dot products of the rows come first and leave them in the second-level cache.
+ * The three are every fourth row: the first-level cache guesses by some bits of an address where a line is, and takes
+ * a row of one matrix for the next row of its neighbour in memory if their size is near a power of two.
  *
  * Six streams that start anew with every three rows are more than a core fetches ahead by itself, so lines are asked
  * for by hand: AHEAD in the same rows, at their end the first of the next. Half of the next rows of y are asked for
@@ -15,11 +17,13 @@
 
 enum {
     GROUP = 3,
+    STEP = 4, /* from one row of a group to the next */
+    BLOCK = GROUP * STEP,
     LINE = STREAM_LINE / sizeof(real),
     AHEAD = 2048 / sizeof(real), /* numbers between what is worked on and what is asked for */
     SHORT_ROW = 2048 / sizeof(real),
-    STRETCH = 1 << 13,    /* columns that lanes of reals sum up before they are added in double */
-    FEW_ROWS = 32 * GROUP /* rows that are summed in the number type before they are added in double */
+    STRETCH = 1 << 13,   /* columns that lanes of reals sum up before they are added in double */
+    FEW_ROWS = 8 * BLOCK /* rows that are summed in the number type before they are added in double */
 };
 
 /* What is a constant wherever it is given. */
@@ -30,7 +34,8 @@ typedef struct row_kind {
 
 typedef struct row_group {
     const real *x, *y; /* the first of these rows */
-    int64_t next;      /* from there to the same column of the next rows, or 0 */
+    int64_t pitch;     /* from there to the second, and from that to the third */
+    int64_t next;      /* and to the same column of the next group, or 0 */
     real x_row[GROUP], y_row[GROUP], x_last[GROUP], x_side[GROUP], y_side[GROUP];
     double sum[GROUP];
 } row_group;
@@ -62,7 +67,7 @@ ALWAYS_INLINE void fetch(const real *x, int64_t pitch, int rows, int64_t j, int6
 ALWAYS_INLINE void dots(const la_thin_pass *pass, const row_group *group, row_kind kind, double *dot)
 {
     const real *restrict e = pass->e, *restrict x = group->x, *restrict y = group->y, damping = pass->y_damping;
-    int64_t n = pass->columns - 1, pitch = pass->columns;
+    int64_t n = pass->columns - 1, pitch = group->pitch;
     for (int k = 0; k < kind.rows; k++) dot[k] = 0;
     for (stretch s = next_stretch(0, n, 0); s.from < n; s = next_stretch(s.to, n, 0)) {
         vec sum[GROUP] = {{0}};
@@ -96,7 +101,7 @@ ALWAYS_INLINE void capture_lanes(int64_t j, bool whole, int64_t count, const la_
         m = vec_load_part(sums->few_side + j, whole, count);
     }
     for (int k = 0; k < kind.rows; k++) {
-        int64_t at = k * f->columns + j;
+        int64_t at = k * g->pitch + j;
         vec x = vec_load_part(g->x + at, whole, count), y = vec_load_part(g->y + at, whole, count);
         vec before = x;
         if (kind.x_damped) x += f->x_damping * y;
@@ -126,10 +131,9 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
-            if (kind.rows > 1) fetch(g.x, f.columns, kind.rows, j, s.ahead);
-            if (kind.rows > 1 && !kind.column) fetch(g.y, f.columns, kind.rows, j, s.ahead);
-            if (kind.rows > 1 && kind.column && j % (2 * LINE) == 0)
-                fetch(g.y + g.next, f.columns, kind.rows, j / 2, 0);
+            if (kind.rows > 1) fetch(g.x, g.pitch, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && !kind.column) fetch(g.y, g.pitch, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && kind.column && j % (2 * LINE) == 0) fetch(g.y + g.next, g.pitch, kind.rows, j / 2, 0);
             capture_lanes(j, true, LANES, &f, &g, &sums, kind, sum);
         }
         if (j < s.to) capture_lanes(j, false, s.to - j, &f, &g, &sums, kind, sum);
@@ -137,16 +141,21 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
     }
 }
 
-/* Rows top .. top + rows - 1: their factors, and what their last entries are. */
-ALWAYS_INLINE void set_group(const la_thin_pass *s, int64_t top, int64_t to, row_kind kind, row_group *g,
-                             double *diagonal)
+/* Which rows a group has: top, top + step, ...; and how many rows further down the next group begins, or 0. */
+typedef struct row_choice {
+    int64_t top, step, next;
+} row_choice;
+
+/* The factors of these rows, and what their last entries are. */
+ALWAYS_INLINE void set_group(const la_thin_pass *s, row_choice rows, row_kind kind, row_group *g, double *diagonal)
 {
-    int64_t n = s->columns, last = n - 1;
-    g->x = s->x + top * n;
-    g->y = s->y + top * n;
-    g->next = top + 2 * kind.rows <= to ? kind.rows * n : 0;
+    int64_t n = s->columns, last = n - 1, pitch = rows.step * n;
+    g->x = s->x + rows.top * n;
+    g->y = s->y + rows.top * n;
+    g->pitch = pitch;
+    g->next = rows.next * n;
     for (int k = 0; k < kind.rows; k++) {
-        real q = s->row[top + k], inverse = 1 / q;
+        real q = s->row[rows.top + k * rows.step], inverse = 1 / q;
         g->x_row[k] = s->swapped ? inverse : q;
         g->y_row[k] = s->swapped ? q : inverse;
         g->sum[k] = 0;
@@ -157,7 +166,7 @@ ALWAYS_INLINE void set_group(const la_thin_pass *s, int64_t top, int64_t to, row
     dots(s, g, kind, dot);
     real sign = kind.plus ? 1 : -1;
     for (int k = 0; k < kind.rows; k++) {
-        real x_last = g->x[k * n + last], y_last = g->y[k * n + last];
+        real x_last = g->x[k * pitch + last], y_last = g->y[k * pitch + last];
         g->x_last[k] = x_last + s->x_damping * y_last;
         y_last += s->y_damping * x_last;
         real a = g->x_row[k] * (s->p[last] * g->x_last[k]);
@@ -169,9 +178,10 @@ ALWAYS_INLINE void set_group(const la_thin_pass *s, int64_t top, int64_t to, row
     }
 }
 
-/* sums += few, few = 0. */
+/* sums += few, few = 0; in f64 few are the sums themselves. */
 static void gather(int64_t n, real *restrict few, double *restrict sums)
 {
+    if (sizeof(real) == sizeof(double)) return;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
         sums[j] += (double)few[j];
@@ -179,13 +189,13 @@ static void gather(int64_t n, real *restrict few, double *restrict sums)
     }
 }
 
-ALWAYS_INLINE void capture_rows(const la_thin_pass *pass, int64_t top, int64_t to, double *row_sums,
-                                const la_column_sums *sums, row_kind kind)
+ALWAYS_INLINE void capture_rows(const la_thin_pass *pass, row_choice rows, double *row_sums, const la_column_sums *sums,
+                                row_kind kind)
 {
     row_group group;
-    set_group(pass, top, to, kind, &group, sums->diagonal);
+    set_group(pass, rows, kind, &group, sums->diagonal);
     capture_group(pass, &group, sums, kind);
-    for (int k = 0; k < kind.rows; k++) row_sums[top + k] = group.sum[k];
+    for (int k = 0; k < kind.rows; k++) row_sums[rows.top + k * rows.step] = group.sum[k];
 }
 
 ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
@@ -197,8 +207,16 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
     one.rows = 1;
     for (int64_t stop = from; top < to;) {
         stop = to - stop < FEW_ROWS ? to : stop + FEW_ROWS;
-        for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP) capture_rows(pass, top, to, row_sums, sums, few);
-        for (; top < stop; top++) capture_rows(pass, top, to, row_sums, sums, one);
+        for (; n > SHORT_ROW && top + BLOCK <= stop; top += BLOCK) {
+            bool last = top + 2 * BLOCK > to;
+            for (int k = 0; k < STEP; k++) {
+                int64_t next = k < STEP - 1 ? 1 : last ? 0 : BLOCK - STEP + 1;
+                capture_rows(pass, (row_choice){top + k, STEP, next}, row_sums, sums, few);
+            }
+        }
+        for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP)
+            capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, few);
+        for (; top < stop; top++) capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, one);
         gather(inner, sums->few_diagonal, sums->diagonal);
         if (kind.column) gather(inner, sums->few_side, sums->side);
     }
