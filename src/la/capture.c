@@ -9,7 +9,7 @@ enum {
     PARALLEL = 1 << 15, /* numbers below which one thread is faster */
     STREAM = 1 << 25,   /* bytes from which on results do not fit a cache */
     MAX_PARTS = 16,
-    SOME_COLUMNS = 1 << 9
+    SOME_COLUMNS = 1 << 11
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -154,6 +154,14 @@ static int64_t thin_parts(int64_t rows, int64_t columns)
     return parts < 1 ? 1 : smaller(parts, MAX_PARTS);
 }
 
+/* The first row of a part, at a whole block of the kernel. Parts get shorter one by one, so that threads are done at
+ * about the same time. */
+static int64_t part_begin(int64_t rows, int64_t parts, int64_t p)
+{
+    int64_t begin = parts < MAX_PARTS ? rows * p / parts : rows * p * (2 * parts + 1 - p) / (parts * (parts + 1));
+    return p < parts ? begin / LA_THIN_BLOCK * LA_THIN_BLOCK : rows;
+}
+
 /* Doubles for each part and column: two sums, and two of the last few rows in f32. */
 enum { SUMS = sizeof(real) == sizeof(double) ? 2 : 3 };
 
@@ -203,18 +211,18 @@ void la_thin_capture(const la_thin *t, const real *h, const real *v, real dampin
                      double *column_sums, double *side_sums)
 {
     const la_kernels *k = la_kernel();
-    int64_t n = t->columns, parts = thin_parts(t->rows, n), each = (t->rows + parts - 1) / parts;
+    int64_t n = t->columns, parts = thin_parts(t->rows, n);
     la_thin_pass pass = make_pass(t, h, v, damping, sign);
 #pragma omp parallel for schedule(dynamic, 1) if (parts > 1)
     for (int64_t p = 0; p < parts; p++) {
         la_column_sums own = sums_of(t, p);
         memset(own.diagonal, 0, (size_t)(SUMS * la_thin_pitch(n)) * sizeof(double));
-        k->thin_capture(&pass, smaller(t->rows, p * each), smaller(t->rows, (p + 1) * each), row_sums, &own);
+        k->thin_capture(&pass, part_begin(t->rows, parts, p), part_begin(t->rows, parts, p + 1), row_sums, &own);
     }
     la_column_sums first = sums_of(t, 0);
     memcpy(column_sums, first.diagonal, (size_t)n * sizeof(double));
     if (pass.c) memcpy(side_sums, first.side, (size_t)n * sizeof(double));
-#pragma omp parallel for schedule(static) if (parts * n > PARALLEL)
+#pragma omp parallel for schedule(static, 1) if (parts * n > PARALLEL)
     for (int64_t from = 0; from < n; from += SOME_COLUMNS) {
         int64_t to = smaller(from + SOME_COLUMNS, n);
         for (int64_t p = 1; p < parts; p++) {

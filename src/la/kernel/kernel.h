@@ -114,6 +114,8 @@ typedef struct la_thin_pass {
     bool swapped;
 } la_thin_pass;
 
+enum { LA_THIN_BLOCK = 12 }; /* rows: a multiple of it is done fastest */
+
 /* Sums along the columns of X^2 and Y^2, and of X_j X_last and Y_j Y_last; [columns] each. few: of the last few rows,
  * zero before and after; in f64 the same memory. */
 typedef struct la_column_sums {

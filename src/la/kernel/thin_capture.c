@@ -7,8 +7,9 @@
  * a row of one matrix for the next row of its neighbour in memory if their size is near a power of two.
  *
  * Six streams that start anew with every three rows are more than a core fetches ahead by itself, so lines are asked
- * for by hand: AHEAD in the same rows, at their end the first of the next. Half of the next rows of y are asked for
- * beside the work on these, as the dot products have little else to do than to wait for memory.
+ * for by hand: AHEAD in the same rows, at their end the first of the next, into the second-level cache, and NEAR the
+ * place that is worked on into the first. Half of the next rows of y are asked for beside the work on these, as the dot
+ * products have little else to do than to wait for memory.
  *
  * Short rows are taken one at a time: what runs along the columns stays in the first-level cache, and the rows are one
  * stream. */
@@ -17,10 +18,11 @@
 
 enum {
     GROUP = 3,
-    STEP = 4, /* from one row of a group to the next */
-    BLOCK = GROUP * STEP,
+    BLOCK = LA_THIN_BLOCK,
+    STEP = BLOCK / GROUP, /* from one row of a group to the next */
     LINE = STREAM_LINE / sizeof(real),
-    AHEAD = 2048 / sizeof(real), /* numbers between what is worked on and what is asked for */
+    AHEAD = 4096 / sizeof(real), /* numbers between what is worked on and what is asked for */
+    NEAR = 1024 / sizeof(real),
     SHORT_ROW = 2048 / sizeof(real),
     STRETCH = 1 << 13,   /* columns that lanes of reals sum up before they are added in double */
     FEW_ROWS = 8 * BLOCK /* rows that are summed in the number type before they are added in double */
@@ -61,6 +63,15 @@ ALWAYS_INLINE void fetch(const real *x, int64_t pitch, int rows, int64_t j, int6
 {
     if (LANES < (int)LINE && j % LINE) return;
     for (int k = 0; k < rows; k++) __builtin_prefetch(x + k * pitch + j + ahead, 0, 2);
+}
+
+ALWAYS_INLINE void fetch_near(const row_group *g, int rows, int64_t j)
+{
+    if (LANES < (int)LINE && j % LINE) return;
+    for (int k = 0; k < rows; k++) {
+        __builtin_prefetch(g->x + k * g->pitch + j + NEAR, 0, 3);
+        __builtin_prefetch(g->y + k * g->pitch + j + NEAR / 2, 0, 3);
+    }
 }
 
 /* e'(y + damping x) of each row. */
@@ -131,6 +142,7 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
+            if (kind.rows > 1) fetch_near(&g, kind.rows, j);
             if (kind.rows > 1) fetch(g.x, g.pitch, kind.rows, j, s.ahead);
             if (kind.rows > 1 && !kind.column) fetch(g.y, g.pitch, kind.rows, j, s.ahead);
             if (kind.rows > 1 && kind.column && j % (2 * LINE) == 0) fetch(g.y + g.next, g.pitch, kind.rows, j / 2, 0);
