@@ -9,7 +9,7 @@ enum {
     PARALLEL = 1 << 15, /* numbers below which one thread is faster */
     STREAM = 1 << 25,   /* bytes from which on results do not fit a cache */
     MAX_PARTS = 16,
-    SOME_COLUMNS = 1 << 11
+    SOME_COLUMNS = 1 << 9
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -178,6 +178,22 @@ static la_column_sums sums_of(const la_thin *t, int64_t part)
     return (la_column_sums){own, own + n, few, few + n};
 }
 
+/* The sum over all parts of some of their sums. Line by line: the parts come from many threads, and their lines are
+ * waited for together. */
+static void add_parts(const la_thin *t, int64_t parts, int64_t at, int64_t count, double *to)
+{
+    enum { LINE = STREAM_LINE / sizeof(double) };
+    int64_t pitch = SUMS * la_thin_pitch(t->columns);
+    for (int64_t i = 0; i < count; i += LINE) {
+        const double *part = t->sums + at + i;
+        double sum[LINE] = {0};
+        for (int64_t p = 0; p < parts; p++, part += pitch) {
+            for (int64_t l = 0; l < (int64_t)LINE; l++) sum[l] += part[l];
+        }
+        memcpy(to + i, sum, (size_t)smaller(LINE, count - i) * sizeof sum[0]);
+    }
+}
+
 /* Which of h and v gets the extra column of Q2 and which the dot product with it: h and v, or with a last row v and h.
  * p and c are those of Q2 where x is h, else of Q2^-T; r and e are those of the other. */
 static la_thin_pass make_pass(const la_thin *t, const real *h, const real *v, real damping, int sign)
@@ -216,20 +232,14 @@ void la_thin_capture(const la_thin *t, const real *h, const real *v, real dampin
 #pragma omp parallel for schedule(dynamic, 1) if (parts > 1)
     for (int64_t p = 0; p < parts; p++) {
         la_column_sums own = sums_of(t, p);
-        memset(own.diagonal, 0, (size_t)(SUMS * la_thin_pitch(n)) * sizeof(double));
+        memset(own.few_diagonal, 0, (size_t)(2 * la_thin_pitch(n)) * sizeof(real));
         k->thin_capture(&pass, part_begin(t->rows, parts, p), part_begin(t->rows, parts, p + 1), row_sums, &own);
     }
-    la_column_sums first = sums_of(t, 0);
-    memcpy(column_sums, first.diagonal, (size_t)n * sizeof(double));
-    if (pass.c) memcpy(side_sums, first.side, (size_t)n * sizeof(double));
-#pragma omp parallel for schedule(static, 1) if (parts * n > PARALLEL)
+#pragma omp parallel for schedule(static) if (parts * n > PARALLEL)
     for (int64_t from = 0; from < n; from += SOME_COLUMNS) {
-        int64_t to = smaller(from + SOME_COLUMNS, n);
-        for (int64_t p = 1; p < parts; p++) {
-            la_column_sums own = sums_of(t, p);
-            for (int64_t j = from; j < to; j++) column_sums[j] += own.diagonal[j];
-            for (int64_t j = from; pass.c && j < to; j++) side_sums[j] += own.side[j];
-        }
+        int64_t count = smaller(SOME_COLUMNS, n - from);
+        add_parts(t, parts, from, count, column_sums + from);
+        if (pass.c) add_parts(t, parts, la_thin_pitch(n) + from, count, side_sums + from);
     }
     if (!pass.swapped || sign > 0) return;
     negate(t->rows, row_sums);

@@ -117,7 +117,7 @@ typedef struct la_thin_pass {
 enum { LA_THIN_BLOCK = 12 }; /* rows: a multiple of it is done fastest */
 
 /* Sums along the columns of X^2 and Y^2, and of X_j X_last and Y_j Y_last; [columns] each. few: of the last few rows,
- * zero before and after; in f64 the same memory. */
+ * zero before and after; in f64 the same memory, and only zero before. */
 typedef struct la_column_sums {
     double *diagonal, *side;
     real *few_diagonal, *few_side;

@@ -190,13 +190,13 @@ ALWAYS_INLINE void set_group(const la_thin_pass *s, row_choice rows, row_kind ki
     }
 }
 
-/* sums += few, few = 0; in f64 few are the sums themselves. */
-static void gather(int64_t n, real *restrict few, double *restrict sums)
+/* sums <- [sums +] few, few <- 0; in f64 few are the sums themselves. */
+static void gather(int64_t n, bool first, real *restrict few, double *restrict sums)
 {
     if (sizeof(real) == sizeof(double)) return;
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) {
-        sums[j] += (double)few[j];
+        sums[j] = (first ? 0 : sums[j]) + (double)few[j];
         few[j] = 0;
     }
 }
@@ -217,8 +217,10 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
     row_kind few = kind, one = kind;
     few.rows = GROUP;
     one.rows = 1;
-    for (int64_t stop = from; top < to;) {
-        stop = to - stop < FEW_ROWS ? to : stop + FEW_ROWS;
+    if (kind.column) sums->diagonal[inner] = sums->side[inner] = 0;
+    bool first = true;
+    do {
+        int64_t stop = to - top < FEW_ROWS ? to : top + FEW_ROWS;
         for (; n > SHORT_ROW && top + BLOCK <= stop; top += BLOCK) {
             bool last = top + 2 * BLOCK > to;
             for (int k = 0; k < STEP; k++) {
@@ -229,9 +231,10 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
         for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP)
             capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, few);
         for (; top < stop; top++) capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, one);
-        gather(inner, sums->few_diagonal, sums->diagonal);
-        if (kind.column) gather(inner, sums->few_side, sums->side);
-    }
+        gather(inner, first, sums->few_diagonal, sums->diagonal);
+        if (kind.column) gather(inner, first, sums->few_side, sums->side);
+        first = false;
+    } while (top < to);
 }
 
 void KERNEL(thin_capture)(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
