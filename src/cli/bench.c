@@ -61,6 +61,8 @@ static int run(const cli_args *args)
         }
         bench_use_processor_time();
     }
+    int wrong = optim || pictures ? EXIT_SUCCESS : bench_groups_check(&settings);
+    if (wrong) return wrong;
     print_machine(settings.json);
     psgd_status status = optim      ? bench_optim(&settings)
                          : pictures ? bench_pictures(cli_value(args, "data"))

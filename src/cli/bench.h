@@ -68,8 +68,10 @@ typedef struct bench_settings {
     const char *spec, *shape; /* only this one, where not NULL */
 } bench_settings;
 
-psgd_status bench_groups(const bench_settings *settings);
-psgd_status bench_optim(const bench_settings *settings); /* of the settings only quick counts */
+/* The status to exit with, after one sentence, where spec or shape are wrong or nothing is to be measured; else 0. */
+int bench_groups_check(const bench_settings *settings);
+psgd_status bench_groups(const bench_settings *settings); /* of settings that passed that check */
+psgd_status bench_optim(const bench_settings *settings);  /* of the settings only quick counts */
 psgd_status bench_pictures(const char *folder);
 
 #endif

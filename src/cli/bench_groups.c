@@ -144,7 +144,7 @@ static psgd_status run_case(const bench_settings *settings, const bench_probe *p
 {
     bench_run run = {.settings = settings, .spec = source, .shape_word = shape, .n = 1};
     bench_result result = {0};
-    if (!cli_shape(shape, &run.modes, run.shape)) return PSGD_ERR_ARGUMENT;
+    cli_shape(shape, &run.modes, run.shape);
     for (int i = 0; i < run.modes; i++) run.n *= run.shape[i];
     size_t size = psgd_dtype_size(settings->dtype);
     PSGD_TRY(psgd_precond_create(NULL, source, run.modes, run.shape, settings->dtype, NULL, &run.precond));
@@ -211,6 +211,30 @@ static void print_limits(const bench_settings *settings, const bench_probe *prob
            unit * bench_quantile(&product, 0.5));
 }
 
+/* Whether a case of the list is asked for; with both a spec and a shape, these are measured and not the list. */
+static bool wanted(const bench_settings *settings, const bench_case *c)
+{
+    return (!settings->spec || !strcmp(settings->spec, c->spec)) &&
+           (!settings->shape || !strcmp(settings->shape, c->shape)) && (c->quick || !settings->quick);
+}
+
+int bench_groups_check(const bench_settings *settings)
+{
+    int modes;
+    int64_t shape[32];
+    if (settings->shape && !cli_shape(settings->shape, &modes, shape)) return EXIT_WRONG_USE;
+    if (settings->shape && settings->spec) {
+        return cli_status(
+            psgd_group_cost(NULL, settings->spec, modes, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL));
+    }
+    for (int i = 0; i < bench_case_count; i++) {
+        if (wanted(settings, &bench_cases[i])) return EXIT_SUCCESS;
+    }
+    return cli_wrong_use("no case%s has the %s '%s'; with both --spec and --shape any group is measured",
+                         settings->quick ? " of --quick" : "", settings->spec ? "spec" : "shape",
+                         settings->spec ? settings->spec : settings->shape);
+}
+
 psgd_status bench_groups(const bench_settings *settings)
 {
     bench_probe probe;
@@ -218,12 +242,11 @@ psgd_status bench_groups(const bench_settings *settings)
     print_limits(settings, &probe);
     measure_normals(settings, &probe);
     psgd_status status = PSGD_OK;
-    if (settings->spec && settings->shape) status = run_case(settings, &probe, settings->spec, settings->shape);
-    for (int i = 0; !(settings->spec && settings->shape) && i < bench_case_count && status == PSGD_OK; i++) {
+    bool own = settings->spec && settings->shape;
+    if (own) status = run_case(settings, &probe, settings->spec, settings->shape);
+    for (int i = 0; !own && i < bench_case_count && status == PSGD_OK; i++) {
         const bench_case *c = &bench_cases[i];
-        bool wanted = (!settings->spec || !strcmp(settings->spec, c->spec)) &&
-                      (!settings->shape || !strcmp(settings->shape, c->shape));
-        if (wanted && (c->quick || !settings->quick)) status = run_case(settings, &probe, c->spec, c->shape);
+        if (wanted(settings, c)) status = run_case(settings, &probe, c->spec, c->shape);
     }
     bench_probe_free(&probe);
     return status;
