@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include "core/dtype.h"
+#include "la/la.h"
 
 #include <float.h>
 
@@ -135,14 +136,17 @@ static void zero_pairs_leave_q_as_it_is(void **state)
     }
 }
 
-/* v and h times the same power of two: R has the factor's square, which every normaliser but none takes out. */
+/* v and h times the same power of two: R has the factor's square, which every normaliser but none takes out. The
+ * running maximum of second is a number of its own, which ends where double does. */
 static void a_common_scale_changes_nothing(void **state)
 {
     (void)state;
-    static const int exponents[] = {-120, -100, -60, -30, 30, 60, 100, 120};
+    static const int exponents[] = {-120, -100, -60, -30, 30, 60, 100, 120, -450, 450, -900, -530, 530, 900};
+    const bool wide = sizeof(real) == 8;
     subject s;
     for (int i = 0; i < 3 * instance_count; i++) {
-        for (int e = 0; e < 8; e++) {
+        bool running = !strcmp(norms[1 + i % 3], "second");
+        for (int e = 0; e < (!wide ? 8 : running ? 10 : 14); e++) {
             start(&s, &instances[i / 3], norms[1 + i % 3], 0.3, 17);
             psgd_precond *twin = make(s.g, s.norm, 0.3);
             for (int k = 0; k < 4; k++) {
@@ -157,6 +161,47 @@ static void a_common_scale_changes_nothing(void **state)
             stop(&s);
         }
     }
+}
+
+/* Squares of h that are no numbers of the type, beside ordinary v: no part of an update is left out for that. */
+static void huge_curvature_is_followed(void **state)
+{
+    (void)state;
+    const double huge = sizeof(real) == 8 ? 1e160 : 1e25;
+    subject s;
+    for (int i = 0; i < 3 * instance_count; i++) {
+        start(&s, &instances[i / 3], norms[1 + i % 3], 0.1, 11);
+        psgd_precond *fresh = make(s.g, s.norm, 0.1);
+        for (int k = 0; k < 4; k++) {
+            draw(&s, 1, huge);
+            assert_ok(psgd_precond_update(s.precond, s.v, s.h));
+        }
+        if (psgd_precond_skipped(s.precond)) fail_msg("%s with %s: updates left out", s.g->spec, s.norm);
+        assert_finite(&s, "huge curvature");
+        int64_t count;
+        real *Q = whole_state(s.precond, &count), *first = whole_state(fresh, &count);
+        bool moves = memcmp(Q, first, (size_t)count * sizeof(real)) || !strcmp(s.g->spec, "identity");
+        if (!moves) fail_msg("%s with %s: Q stays", s.g->spec, s.norm);
+        free(Q);
+        free(first);
+        psgd_precond_free(fresh);
+        stop(&s);
+    }
+}
+
+/* 3, 4 and 12 times a power of two, with a gap between them that does not count: 13 times that power. */
+static void norms_do_not_overflow(void **state)
+{
+    (void)state;
+    const int most = (sizeof(real) == 8 ? DBL_MAX_EXP : FLT_MAX_EXP) - 4;
+    for (int e = -most; e <= most; e++) {
+        real c = (real)ldexp(1, e), x[] = {3 * c, 4 * c, 1, 12 * c, 0, 1};
+        view X = view_slice(view_rows(x, 3, 2), 0, 2);
+        assert_float_equal(la_view_norm(X, e), 13, 16 * EPSILON);
+        assert_float_equal(la_view_norm(X, e - 40), ldexp(13, 40), ldexp(16 * EPSILON, 40));
+    }
+    real zero[] = {0, 0};
+    assert_true(la_view_norm(view_rows(zero, 2, 1), 900) == 0);
 }
 
 /* The parts of a sum are normalised by themselves, so one that is 1e-30 beside the other moves just as much. */
@@ -236,8 +281,6 @@ static void q_outlives_extreme_pairs(void **state)
     }
 }
 
-/* A refused pair leaves nothing behind, also not in running maxima and averages: the next update is that of a twin
- * which never saw it. */
 /* Pairs that ask for a Q near the limits of the number type do not get it: it stays within 2^60 and 2^-60, of doubles
  * 2^400 and 2^-400, and a step beyond. */
 static void q_is_scaled_back_near_the_limit(void **state)
@@ -274,6 +317,8 @@ static void q_is_scaled_back_near_the_limit(void **state)
     }
 }
 
+/* A refused pair leaves nothing behind, also not in running maxima and averages: the next update is that of a twin
+ * which never saw it. */
 static void what_is_not_finite_is_refused(void **state)
 {
     (void)state;
@@ -363,6 +408,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(zero_pairs_leave_q_as_it_is),
         cmocka_unit_test(a_common_scale_changes_nothing),
+        cmocka_unit_test(huge_curvature_is_followed),
+        cmocka_unit_test(norms_do_not_overflow),
         cmocka_unit_test(a_small_part_of_a_sum_moves_as_a_large_one),
         cmocka_unit_test(q_outlives_extreme_pairs),
         cmocka_unit_test(q_is_scaled_back_near_the_limit),

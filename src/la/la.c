@@ -2,6 +2,7 @@
 #include "la/la.h"
 #include "la/dispatch.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -128,6 +129,20 @@ double la_view_energy(view X)
         sum += la_dot(X.n * X.inner, x, x);
     }
     return sum;
+}
+
+double la_view_norm(view X, int e)
+{
+    double energy = la_view_energy(X);
+    if (energy > 0x1p-900 && isfinite(energy)) return ldexp(sqrt(energy), -e);
+    double most = (double)la_view_max(X);
+    if (most == 0 || !isfinite(most)) return most;
+    double sum = 0;
+    for (int64_t p = 0; p < X.blocks * X.outer; p++) {
+        const real *x = view_matrix(&X, p);
+        for (int64_t i = 0; i < X.n * X.inner; i++) sum += (double)x[i] / most * ((double)x[i] / most);
+    }
+    return ldexp(most, -e) * sqrt(sum);
 }
 
 real la_view_max(view X)

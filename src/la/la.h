@@ -17,6 +17,7 @@
 #define la_damp_max         PSGD_TYPED(psgd__la_damp_max)
 #define la_view_scale       PSGD_TYPED(psgd__la_view_scale)
 #define la_view_energy      PSGD_TYPED(psgd__la_view_energy)
+#define la_view_norm        PSGD_TYPED(psgd__la_view_norm)
 #define la_view_copy        PSGD_TYPED(psgd__la_view_copy)
 #define la_view_max         PSGD_TYPED(psgd__la_view_max)
 #define la_scale_rows       PSGD_TYPED(psgd__la_scale_rows)
@@ -41,12 +42,13 @@ real la_copy_max(int64_t n, const real *x, real *y);     /* y <- x; max |x| */
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y); /* y <- x + c v; max |y| */
 
 /* Views. "Row i" is entry i of every fibre. */
-void la_view_scale(view X, real c);                                       /* X <- c X */
-double la_view_energy(view X);                                            /* sum of X^2 */
-real la_view_max(view X);                                                 /* max |X|; 0 for an empty view */
-void la_view_copy(view from, view to);                                    /* to <- from, the same sizes */
-void la_scale_rows(view X, const real *q);                                /* row i <- q_i row i */
-void la_divide_rows(view X, const real *q);                               /* row i <- row i / q_i */
+void la_view_scale(view X, real c);         /* X <- c X */
+double la_view_energy(view X);              /* sum of X^2 */
+double la_view_norm(view X, int e);         /* ||2^-e X||_F, also where squares of X leave the number type */
+real la_view_max(view X);                   /* max |X|; 0 for an empty view */
+void la_view_copy(view from, view to);      /* to <- from, the same sizes */
+void la_scale_rows(view X, const real *q);  /* row i <- q_i row i */
+void la_divide_rows(view X, const real *q); /* row i <- row i / q_i */
 void la_row_energies(view A, view B, int sign, bool accumulate, real *r); /* r_i <- sum A_i^2 + sign sum B_i^2 */
 /* r_i <- <A_i, a> + sign <B_i, b>, where a and b are views of one row (n = 1) over the same fibres */
 void la_row_products(view A, view a, view B, view b, int sign, bool accumulate, real *r);

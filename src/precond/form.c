@@ -118,7 +118,7 @@ psgd_status form_level(int64_t n, double other, formed *f)
     scale_down(n, e - f->h_exponent, A.x);
     if (B.x) scale_down(n, e - f->v_exponent, B.x);
     f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
-    f->weight = ldexp(1, 2 * e);
+    f->exponent = e;
     return PSGD_OK;
 }
 
@@ -135,8 +135,8 @@ psgd_status form_images(psgd_precond *self, int64_t count, formed *f)
     }
     PSGD_TRY(form_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), f));
     if (!B.x) {
-        f->pair.gram = damping * damping * (double)count / f->weight;
-        f->pair.gram_inverse = -(double)count / f->weight;
+        f->pair.gram = ldexp(damping * damping * (double)count, -2 * f->exponent);
+        f->pair.gram_inverse = -ldexp((double)count, -2 * f->exponent);
     }
     return PSGD_OK;
 }

@@ -2,6 +2,8 @@
 #ifndef PSGD_PRECOND_FORM_H
 #define PSGD_PRECOND_FORM_H
 
+#include <math.h>
+
 #include "group/group.h"
 #include "precond/precond.h"
 
@@ -17,8 +19,15 @@ typedef struct formed {
     int h_exponent, v_exponent; /* the copies are h 2^-h_exponent and v 2^-v_exponent */
     double h_most, v_most;      /* largest entries of what was copied, before that */
     double h_norm, v_norm;      /* after form_norms */
-    double weight;              /* after form_images: true AA' = weight AA' */
+    int exponent;               /* after form_images: A and B are the true ones times 2^-exponent */
 } formed;
+
+/* What squares of true numbers are beside those of the same times 2^-exponent. Weights past 2^1000 and 2^-1000 stay
+ * there, so that products and quotients with them are numbers still. */
+static inline double form_weight(int exponent)
+{
+    return ldexp(1, exponent > 500 ? 1000 : exponent < -500 ? -1000 : 2 * exponent);
+}
 
 /* Copies h, with damping and average as the criterion wants them, and v: count pairs of n numbers, which is the size of
  * the tensor but where some of its rows are meant. Refuses what is not finite. */

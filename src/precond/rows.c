@@ -150,7 +150,7 @@ static void step_rows(update *u, const matrix *m, const formed *f, const expecta
     real *R = psgd__work_at(self->work, self->at_R);
     real *sum = normaliser_needs_spare((norm_choice)self->settings.norm) ? R + m->count : NULL;
     if (where.any) {
-        project_expected(m, e, f->weight, where.all, rows, where.present, R, sum);
+        project_expected(m, e, form_weight(f->exponent), where.all, rows, where.present, R, sum);
     } else {
         memset(R, 0, (size_t)m->count * sizeof *R);
         if (sum) memset(sum, 0, (size_t)m->count * sizeof *sum);
@@ -172,7 +172,8 @@ static void step_rows(update *u, const matrix *m, const formed *f, const expecta
                             .largest = largest,
                             .spectral = largest,
                             .captured = true,
-                            .weight = u->weight,
+                            .exponent = u->exponent,
+                            .weight = form_weight(u->exponent),
                             .step = self->settings.step};
     update_step(u, m->rows, &measure);
 }
@@ -183,8 +184,8 @@ static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, fo
     form_norms(rows->count * m->width, f);
     if (self->settings.rows != ROWS_LAZY) {
         double absent = (double)(m->count - rows->count) * (double)m->width;
-        f->v_norm = sqrt(f->v_norm * f->v_norm + absent);
-        f->h_norm = sqrt(f->h_norm * f->h_norm + self->settings.damping * self->settings.damping * absent);
+        f->v_norm = hypot(f->v_norm, sqrt(absent));
+        f->h_norm = hypot(f->h_norm, self->settings.damping * sqrt(absent));
     }
     update_start_from(self, f);
 }
@@ -206,16 +207,21 @@ psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd
     if (f.pair.B.x) solve(&m, rows->count, q, true, f.pair.B.x);
     PSGD_TRY(form_level(n, sqrt(fmax(e.gain * e.squares, e.loss * e.inverse_squares)), &f));
 
-    double damping = self->settings.damping;
+    double damping = self->settings.damping, weight = form_weight(f.exponent);
     group_pair pair = {.A = view_rows(f.pair.A.x, m.width, rows->count),
                        .B = view_rows(f.pair.B.x, m.width, rows->count),
                        .h = view_rows((real *)h, m.width, rows->count),
                        .v = view_rows(f.pair.v.x, m.width, rows->count),
                        .scaled = f.pair.scaled,
-                       .gram = where.any ? damping * damping * e.squares / f.weight : 0,
-                       .gram_inverse = where.any ? -e.inverse_squares / f.weight : 0};
-    update u = {.self = self, .measure = normaliser_at(self->settings.norm), .weight = f.weight, .count = 1};
-    u.most = (double)n * (f.h_most * f.h_most + f.v_most * f.v_most);
+                       .gram = where.any ? damping * damping * e.squares / weight : 0,
+                       .gram_inverse = where.any ? -e.inverse_squares / weight : 0};
+    update u = {.self = self,
+                .measure = normaliser_at(self->settings.norm),
+                .exponent = f.exponent,
+                .count = 1,
+                .numbers = (double)n,
+                .h_most = f.h_most,
+                .v_most = f.v_most};
     step_rows(&u, &m, &f, &e, where, rows);
     PSGD_TRY(psgd__group_units(m.columns, &pair, update_unit, &u));
     update_count(&u);

@@ -126,9 +126,9 @@ psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *
     double a = la_view_energy(f.pair.A), damping = self->settings.damping;
     if (self->settings.integrate) {
         double q = damping > 0 ? psgd__group_energy(self->root, false) : 0;
-        *value = a * f.weight + damping * damping * q + psgd__group_energy(self->root, true);
+        *value = ldexp(a, 2 * f.exponent) + damping * damping * q + psgd__group_energy(self->root, true);
     } else {
-        *value = (a + la_view_energy(f.pair.B)) * f.weight;
+        *value = ldexp(a + la_view_energy(f.pair.B), 2 * f.exponent);
     }
     return PSGD_OK;
 }

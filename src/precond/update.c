@@ -3,7 +3,7 @@
  *
  * Nothing changes before A and B are known to be finite. They are scaled by a common power of two where their squares
  * would leave the number type, and those of a part of a sum once more where they are small beside the other parts; the
- * weight that undoes it goes to the normaliser. */
+ * exponent of that and the weight that undoes it go to the normaliser. */
 #include "precond/update.h"
 #include "precond/guard.h"
 #include "la/la.h"
@@ -35,16 +35,20 @@ static void project(const group *unit, const group_pair *pair, real *R)
  * never change and are zero on one side lead, and a step further Q is singular. As A'B = h'v, it takes h and v that are
  * orthogonal to rounding. Where a part of Q is fixed, A and B keep what it leaves, and only R vanishes; so it does at
  * an exact fit, where there is nothing to gain either. An entry of R is one of n shares of the energy of A or B. Steps
- * that are small themselves do no harm. The first line is free and keeps ordinary updates from reading h and v again.
- */
+ * that are small themselves do no harm. What comes before the norms is free and keeps ordinary updates from reading h
+ * and v again. All norms are those of the true numbers times 2^-exponent, as A and B are. */
 static bool vanishing(const update *u, const unit_measure *m, double c)
 {
     const group_pair *p = m->pair;
-    double scale = m->weight * u->count, limit = VANISHING * VANISHING, R = (double)m->unit->n * m->largest * scale;
-    if (!p->B.x || R > limit * u->most || c * m->largest < VANISHING) return false;
-    double v = sqrt(la_view_energy(p->v)), h = sqrt(la_view_energy(p->h)) + u->self->settings.damping * v;
-    if (scale * la_view_energy(p->A) <= limit * h * h && scale * la_view_energy(p->B) <= limit * v * v) return true;
-    return (h == 0 || R <= limit * h * h) && (v == 0 || R <= limit * v * v);
+    if (!p->B.x || c * m->largest < VANISHING) return false;
+    int e = m->exponent;
+    double h_most = ldexp(u->h_most, -e), v_most = ldexp(u->v_most, -e);
+    double R = sqrt((double)m->unit->n * m->largest), most = u->numbers * (h_most * h_most + v_most * v_most);
+    if (R > VANISHING * sqrt(most)) return false;
+    double v = VANISHING * la_view_norm(p->v, e);
+    double h = VANISHING * la_view_norm(p->h, e) + u->self->settings.damping * v;
+    if (la_view_norm(p->A, 0) <= h && la_view_norm(p->B, 0) <= v) return true;
+    return (h == 0 || R <= h) && (v == 0 || R <= v);
 }
 
 void update_step(update *u, group *unit, const unit_measure *m)
@@ -70,14 +74,13 @@ void update_step(update *u, group *unit, const unit_measure *m)
     u->settle = guard_after(unit, c, m->largest) || u->settle;
 }
 
-/* Multiplies A and B by 2^e; their squares then have the weight 2^-2e. */
-static void magnify(group_pair *pair, double *weight, int e)
+/* Multiplies A and B by 2^e. */
+static void magnify(group_pair *pair, int e)
 {
     if (pair->A.x) la_view_scale(pair->A, (real)ldexp(1, e));
     if (pair->B.x) la_view_scale(pair->B, (real)ldexp(1, e));
     pair->gram = ldexp(pair->gram, 2 * e);
     pair->gram_inverse = ldexp(pair->gram_inverse, 2 * e);
-    *weight = ldexp(*weight, -2 * e);
 }
 
 /* 0, or how much smaller than 1 A and B of this unit are where their squares come near the smallest numbers. */
@@ -103,15 +106,16 @@ static double part_step(const void *data, const group_part *part)
 static void fit_unit(update *u, group *unit, group_pair *pair)
 {
     psgd_precond *self = u->self;
-    part_asked asked = {.settings = &self->settings, .weight = u->weight};
+    part_asked asked = {.settings = &self->settings, .weight = form_weight(u->exponent) / u->count};
     group_fit how = {.step = part_step, .data = &asked, .plain = self->settings.norm == NORM_NONE};
     unit->ops->fit(unit, pair, &how);
     int e = how.moved ? 0 : smallness(pair);
     if (e) {
-        magnify(pair, &asked.weight, e);
+        magnify(pair, e);
+        asked.weight = form_weight(u->exponent - e) / u->count;
         pair->scaled = true;
         unit->ops->fit(unit, pair, &how);
-        magnify(pair, &asked.weight, -e);
+        magnify(pair, -e);
     }
     self->skipped += how.skipped;
     if (how.moved) u->settle = guard_after(unit, 0.5, 1) || u->settle;
@@ -131,19 +135,21 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
                       .R = R,
                       .spare = R + unit->ops->r_numbers(unit),
                       .spectral = HUGE_VAL,
-                      .weight = u->weight,
+                      .exponent = u->exponent,
                       .step = u->self->settings.step};
     project(unit, &pair, R);
     m.largest = (double)unit->ops->r_max(unit, R);
 
     int e = m.largest < SMALL * SMALL ? smallness(&pair) : 0;
     if (e) {
-        magnify(&pair, &m.weight, e);
+        magnify(&pair, e);
+        m.exponent -= e;
         project(unit, &pair, R);
         m.largest = (double)unit->ops->r_max(unit, R);
     }
+    m.weight = form_weight(m.exponent) / u->count;
     update_step(u, unit, &m);
-    if (e) magnify(&pair, &m.weight, -e);
+    if (e) magnify(&pair, -e);
     return PSGD_OK;
 }
 
@@ -212,7 +218,7 @@ static bool update_captured(psgd_precond *self, const real *v, const real *h)
     group *root = self->root;
     group_pair empty = {.A = view_rows(NULL, self->n, 1)};
     empty.B = empty.h = empty.v = empty.A;
-    captured_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .weight = 1}};
+    captured_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
     c.raw = &raw;
     real *R = psgd__work_at(self->work, self->at_R);
@@ -247,9 +253,11 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
     group *root = self->root;
     update u = {.self = self,
                 .measure = normaliser_at(self->settings.norm),
-                .weight = f.weight / (double)count,
-                .count = (double)count};
-    u.most = u.count * (double)self->n * (f.h_most * f.h_most + f.v_most * f.v_most);
+                .exponent = f.exponent,
+                .count = (double)count,
+                .numbers = (double)count * (double)self->n,
+                .h_most = f.h_most,
+                .v_most = f.v_most};
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
     update_count(&u);
     return PSGD_OK;
