@@ -1,7 +1,8 @@
 """Preconditioned SGD on matrix Lie groups: libpsgd for NumPy, SciPy and PyTorch on a CPU.
 
-``psgd.Preconditioner`` fits P = Q'Q on a group that a spec names; ``psgd.Group`` shows what a spec is and costs;
-``psgd.minimize`` minimises a function; ``psgd.torch.PSGD`` is the torch optimizer."""
+``psgd.Preconditioner`` fits P = Q'Q on a group that a spec names, ``psgd.JointPreconditioner`` one over several
+tensors; ``psgd.Group`` shows what a spec is and costs; ``psgd.minimize`` minimises a function; ``psgd.torch.PSGD`` is
+the torch optimizer."""
 from ._errors import (
     ArgumentError,
     CallbackError,
@@ -16,6 +17,7 @@ from ._errors import (
 from ._lib import lib as _c
 from .context import Context
 from .group import Group, GroupName, Laws, groups
+from .joint import JointPreconditioner
 from ._minimize import minimize, minimize_options, scipy_method
 from .precond import Preconditioner
 from .random import normal, normal_
@@ -33,6 +35,7 @@ __all__ = [
     "FormatError",
     "Group",
     "GroupName",
+    "JointPreconditioner",
     "Laws",
     "NoMemoryError",
     "NotFiniteError",

@@ -68,6 +68,13 @@ class Unit:
         check(lib.psgd_normal_fill(self.code, seed, self.index, step, 0, self.size, self.v.data_ptr()))
         return self.v_parts
 
+    def leave_out(self, grads: Sequence[Optional[Tensor]], v: Optional[int]) -> None:
+        """What a missing gradient asks of v (its address, None where it is integrated out) before the fit."""
+
+    def moves(self, grads: Sequence[Optional[Tensor]]) -> Tuple[List[Tensor], List[Tensor]]:
+        """The parameters that these gradients move, and their parts of ``out``."""
+        return self.params, self.parts
+
 
 def param_groups_of(params: Any) -> List[Any]:
     if isinstance(params, torch.nn.Module):
@@ -123,6 +130,8 @@ def check_group(group: Dict[str, Any]) -> None:
     for name, words in choices.items():
         if group[name] not in words:
             raise ValueError(f"{name} must be one of {', '.join(words)}, not {group[name]!r}")
+    if not isinstance(group.setdefault("joint", False), bool):
+        raise TypeError(f"joint must be a bool, not {type(group['joint']).__name__}")
     if isinstance(group["group"], Mapping) and not group.get("param_names"):
         raise ValueError("patterns for groups need names: pass the model, or its named_parameters()")
 

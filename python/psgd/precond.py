@@ -59,9 +59,7 @@ class Preconditioner:
         name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
         handle = ctypes.c_void_p()
         with option_list(owner, options) as listed:
-            status = lib.psgd_precond_create(
-                owner, name, len(sizes), c_shape(sizes), code, listed, ctypes.byref(handle)
-            )
+            status = self._create(owner, name, sizes, code, listed, ctypes.byref(handle))
         self._handle = handle.value
         if handle.value and context is not None:
             self._core = core_of(context)
@@ -70,6 +68,9 @@ class Preconditioner:
         self._context, self._code, self._options = context, code, dict(options)
         self._pairs = int(float(options.get("pairs") or 1))
         self.spec, self.shape, self.dtype = spec, sizes, DTYPES[code]
+
+    def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
+        return lib.psgd_precond_create(owner, name, len(sizes), c_shape(sizes), code, options, handle)
 
     def __del__(self) -> None:
         handle, self._handle = self._handle, None

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ._errors import NotFiniteError, SpecError, UnsupportedError
+from ._joint_unit import joint_units
 from ._lib import error, lib
 from ._sparse import SparseRows, rows_of
 from ._units import (
@@ -61,6 +62,8 @@ class PSGD(torch.optim.Optimizer):
         update_every: fit at every k-th step.
         hv: ``"auto"`` (exact, or by difference where an op has no second derivative), ``"exact"``, ``"difference"``.
         fold_bias: a weight and its bias become one matrix [out, in + 1].
+        joint: one preconditioner over all tensors of a param group as one vector, on one spec for vectors (``lra(10)``,
+            ``xmat``, ``diag``; None: ``diag``). A tensor without a gradient takes no part in that step and stays.
         operator: what multiplies the gradient: P, P2 or Q.
         seed: of v.
 
@@ -89,6 +92,7 @@ class PSGD(torch.optim.Optimizer):
         update_every: int = 1,
         hv: str = "auto",
         fold_bias: bool = False,
+        joint: bool = False,
         operator: str = "P",
         seed: int = 0,
         context: Optional[Context] = None,
@@ -97,7 +101,7 @@ class PSGD(torch.optim.Optimizer):
             lr=lr, group=group, criterion=criterion, precond_step=precond_step, damping=damping, norm=norm,
             init_scale=init_scale, init=init, integrate=integrate, unbiased=unbiased, batch=batch, average=average,
             momentum=momentum, weight_decay=weight_decay, clip=clip, update_every=update_every, hv=hv,
-            fold_bias=fold_bias, operator=operator, seed=seed,
+            fold_bias=fold_bias, joint=joint, operator=operator, seed=seed,
         )  # fmt: skip
         self._start(context)
         super().__init__(param_groups_of(params), defaults)
@@ -134,18 +138,18 @@ class PSGD(torch.optim.Optimizer):
         check_group(group)
         names = group.get("param_names") or [""] * len(group["params"])
         first = sum(len(units) for units in self._units)
+        options = {option: group.get(option) for option in _PRECOND_OPTIONS}
+        options.update(context=self._context, criterion=group["criterion"], step=group["precond_step"])
+        if group["joint"]:
+            return joint_units(group, names, first, options)
         units: List[Unit] = []
         for params, name in fold_params(group["params"], names, bool(group["fold_bias"])):
             shape = unit_shape(params)
             where = f"parameter {name}" if name else f"a parameter of shape {tuple(params[0].shape)}"
             code = check_param(params, where)
             spec = choose_spec(group["group"], name, shape, self._context)
-            options = {option: group.get(option) for option in _PRECOND_OPTIONS}
             try:
-                precond = Preconditioner(
-                    spec, shape, ("float32", "float64")[code], context=self._context, criterion=group["criterion"],
-                    step=group["precond_step"], **options,
-                )  # fmt: skip
+                precond = Preconditioner(spec, shape, ("float32", "float64")[code], **options)
             except SpecError as why:
                 raise SpecError(f"{where}: {why}") from None
             units.append(Unit(params, shape, precond, first + len(units)))
@@ -368,15 +372,17 @@ class PSGD(torch.optim.Optimizer):
                             h = unit.gather(hs, unit.h, unit.split(unit.h))
                         else:
                             h = hs[0]
+                        unit.leave_out(grads, None if integrate else unit.v.data_ptr())
                         status = update(unit.handle, 1, unit.v.data_ptr(), h.data_ptr())
                     status = status or self._finite(g)
                 elif integrate:
+                    unit.leave_out(grads, None)
                     status = update(unit.handle, 1, None, g.data_ptr())
                 else:
                     v = self._v(unit)
-                    status = fill(unit.code, seed, unit.index, count, 0, unit.size, v) or update(
-                        unit.handle, 1, v, g.data_ptr()
-                    )
+                    status = fill(unit.code, seed, unit.index, count, 0, unit.size, v)
+                    unit.leave_out(grads, v)
+                    status = status or update(unit.handle, 1, v, g.data_ptr())
             else:
                 status = self._finite(g)
             if status == _NOT_FINITE:
@@ -390,13 +396,16 @@ class PSGD(torch.optim.Optimizer):
                 average.mul_(beta).add_(g.view(unit.shape), alpha=1 - beta)
                 g = average
             finish(self._context, apply(unit.handle, what, g.data_ptr(), unit.out.data_ptr()))
-            params += unit.params
-            parts += unit.parts
+            live, moves = unit.moves(grads)
+            params += live
+            parts += moves
             moved.append(unit)
         return params, parts, moved, sparse
 
     def _prepare_rows(self, group: Dict[str, Any], unit: Unit, grad: Optional[Tensor]):
         """The move of the rows of a row-sparse gradient: a list of (parameter, rows, P g). None: not finite."""
+        if group["joint"]:
+            raise UnsupportedError("a joint param group takes dense gradients only; sparse ones need one without joint")
         if grad is None or len(unit.params) > 1 or grad.layout is not torch.sparse_coo:
             raise UnsupportedError("only a parameter of its own can have a sparse gradient, and in COO layout")
         if group["criterion"] != "fisher" or group["momentum"] or group["weight_decay"] or group["integrate"]:

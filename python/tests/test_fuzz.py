@@ -76,6 +76,14 @@ def targets(tmp_path):
         made.update(np.ones((3, 4)), np.ones((3, 4)))
         return made
 
+    def joint():
+        made = psgd.JointPreconditioner("lra(2)", [(3, 4), (3, 4)], "float64")
+        made.update([np.ones((3, 4))] * 2, [np.ones((3, 4))] * 2)
+        return made
+
+    def in_lists(function):
+        return lambda *a, **k: function(*([x, np.ones((3, 4))] for x in a), **k)
+
     yield "Group", lambda: psgd.Group, ["dtype", "context"]
     yield "groups", lambda: psgd.groups, []
     yield "Preconditioner", lambda: psgd.Preconditioner, ["dtype", "context", *options]
@@ -83,6 +91,12 @@ def targets(tmp_path):
         yield f"Preconditioner.{name}", lambda name=name: getattr(precond(), name), ["out", "what"] if name == "apply" else []
     for name in ("condition", "factors", "Q", "P", "size", "updates", "skipped", "group"):
         yield f"property {name}", lambda name=name: lambda p, name=name: getattr(psgd.Preconditioner, name).fget(p), []
+    yield "JointPreconditioner", lambda: psgd.JointPreconditioner, ["dtype", "context", *options]
+    for name in ("update", "apply", "criterion", "load_state", "__setstate__"):
+        keywords = ["out", "what"] if name == "apply" else []
+        yield f"JointPreconditioner.{name}", lambda name=name: getattr(joint(), name), keywords
+        if name in ("update", "apply", "criterion"):
+            yield f"JointPreconditioner.{name} of lists", lambda name=name: in_lists(getattr(joint(), name)), keywords
     yield "Group.check", lambda: psgd.Group("tri", 3).check, ["seed"]
     yield "Group.preconditioner", lambda: psgd.Group("tri", 3).preconditioner, options
     yield "normal", lambda: psgd.normal, ["dtype", "seed", "tensor", "step"]
@@ -132,7 +146,7 @@ def test_every_public_function(tmp_path, recwarn, monkeypatch):
         for trial in range(150):
             count = rng.choice((0, 1, 1, 2, 2, 2, 3))
             arguments = [rng.choice(plain) for _ in range(count)]
-            if rng.random() < 0.5 and arguments and name in ("Group", "Preconditioner"):
+            if rng.random() < 0.5 and arguments and name in ("Group", "Preconditioner", "JointPreconditioner"):
                 arguments[0] = rng.choice(["diag", "tri", "kron(tri,diag)", "dense"])
             chosen = {key: rng.choice(plain) for key in rng.sample(keywords, min(len(keywords), rng.choice((0, 1, 1, 2))))}
             if too_large(name, [*arguments, *chosen.values()]):
