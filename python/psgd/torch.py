@@ -227,7 +227,8 @@ class PSGD(torch.optim.Optimizer):
 
     def _wants_products(self, group: Dict[str, Any]) -> bool:
         index = next(i for i, other in enumerate(self.param_groups) if other is group)
-        return group["criterion"] == "newton" and any(self._updates_now(group, unit) for unit in self._units[index])
+        live = [unit for unit in self._units[index] if any(p.requires_grad for p in unit.params)]
+        return group["criterion"] == "newton" and any(self._updates_now(group, unit) for unit in live)
 
     def _evaluate(self, closure: Any, wanted: List[bool]) -> Tuple[Any, Dict[int, Optional[Tensor]]]:
         """The loss, after which every parameter has its gradient, and Hv of the parameters that want it, by id."""
@@ -243,8 +244,10 @@ class PSGD(torch.optim.Optimizer):
         params, vs = [], []
         for group, units, wants in zip(self.param_groups, self._units, wanted):
             for unit in units if wants else ():
-                params += unit.params
-                vs += unit.draw(group["seed"], self._count(unit))
+                for param, v in zip(unit.params, unit.draw(group["seed"], self._count(unit))):
+                    if param.requires_grad:
+                        params.append(param)
+                        vs.append(v)
         if hv != "difference":
             found = self._exact_products(params, vs, hv == "exact", closure is not None)
             if found is not None:

@@ -233,6 +233,15 @@ def test_a_parameter_without_a_gradient_takes_no_part(torch, optim, criterion):
         opt.step(lambda: loss_of(torch, used))
 
 
+def test_frozen_parameters_stay(torch, optim):
+    live, frozen = (torch.nn.Parameter(torch.randn(3, dtype=torch.float64)) for _ in range(2))
+    frozen.requires_grad_(False)
+    before = frozen.clone()
+    opt = optim([frozen, live], 0.1, joint=True, group="lra(1)", criterion="newton", hv="exact", weight_decay=0.1)
+    losses = [float(opt.step(lambda: loss_of(torch, torch.cat([frozen, live])))) for _ in range(10)]
+    assert torch.equal(frozen, before) and losses[-1] < losses[0] and opt.preconditioner(live).updates == 10
+
+
 def test_what_is_not_finite_changes_nothing(torch, optim):
     params, opt, _, _ = pair(torch, optim, group="lra(2)")
     opt.step(lambda: joint_loss(torch, params))

@@ -149,6 +149,25 @@ def test_differences_where_an_op_has_no_second_derivative():
     assert losses[-1] < 1e-6 * losses[0]
 
 
+@pytest.mark.parametrize("hv", ["auto", "exact", "difference"])
+def test_frozen_parameters_have_no_part_in_products(hv):
+    """H v is over the parameters that can move: a frozen one is neither differentiated by nor shifted."""
+    theta = torch.nn.Parameter(torch.tensor([1.0, 2.0], dtype=torch.float64))
+    frozen = torch.nn.Parameter(torch.tensor([3.0, 5.0], dtype=torch.float64), requires_grad=False)
+    twin = psgd.Preconditioner("diag", 2, "float64")
+    v = psgd.normal(2, "float64", seed=0, tensor=0, step=0)
+    twin.update(v, 2 * frozen.numpy() * v)
+    calls = []
+    opt = psgd.torch.PSGD([theta, frozen], 0.1, criterion="newton", hv=hv, group="diag")
+    opt.step(lambda: calls.append(1) or (frozen * theta**2).sum())
+    assert np.allclose(opt.preconditioner(theta).Q, twin.Q, rtol=1e-6) and opt.preconditioner(frozen).updates == 0
+    assert len(calls) == (2 if hv == "difference" else 1)
+    other = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+    groups = [{"params": [frozen], "criterion": "newton"}, {"params": [other]}]
+    psgd.torch.PSGD(groups, 0.1, group="diag", hv=hv).step(lambda: (frozen * other**2).sum())
+    assert not torch.equal(other.detach(), torch.ones(2)) and other.grad.grad_fn is None
+
+
 def test_differences_see_the_same_dropout():
     torch.manual_seed(1)
     weight = torch.nn.Parameter(torch.ones(400, dtype=torch.float64))
