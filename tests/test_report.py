@@ -23,8 +23,8 @@ def check(truth, what):
         print("FAILED:", what)
 
 
-def write_run(task, name, method, losses, health=(), finished=True, **settings):
-    path = os.path.join(folder, "runs", f"{task}-{name}".replace("<", "").replace("/", ""))
+def write_run(task, name, method, losses, health=(), finished=True, at="runs", scores=None, **settings):
+    path = os.path.join(folder, at, f"{task}-{name}".replace("<", "").replace("/", ""))
     os.makedirs(path)
     with open(os.path.join(path, "metrics.jsonl"), "w", encoding="utf-8") as log:
         def put(**record):
@@ -38,7 +38,7 @@ def write_run(task, name, method, losses, health=(), finished=True, **settings):
                 for tensor in health:
                     put(kind="health", **when, tensor=tensor, group="scan", updates=i, skipped=0, condition=1.5 + i)
         if finished:
-            put(kind="final", **when, test_loss=1.2 * losses[-1])
+            put(kind="final", **when, test_loss=1.2 * losses[-1], **(scores or {}))
         else:
             log.write('{"kind":"point","st')
     return path
@@ -57,7 +57,10 @@ for name, values in losses.items():
     write_run("language", name, "psgd-newton" if "scan" in name else "sgd", values, health=["lstm1"] if "scan" in name else (),
               finished="odd" not in name, lr="0.1" if "scan" in name else "20", batch="20")
 write_run("rosenbrock", "dense", "psgd-newton", [10 ** (2 - i / 4) for i in range(60)], health=["theta"])
+for task, known in {"ten": {"classes": "10"}, "thousand": {"classes": "1000"}, "unknown": {}}.items():
+    write_run(task, "net", "adam", losses["sgd"], at="pictures", scores={"test_error": 0.5, "test_top5_error": 0.1}, **known)
 runs = os.path.join(folder, "runs")
+pictures = os.path.join(folder, "pictures.html")
 page = os.path.join(folder, "report.html")
 
 os.mkdir(os.path.join(folder, "empty"))
@@ -68,6 +71,7 @@ psgd_fails("line 1", os.path.abspath(__file__))
 psgd_fails("cannot write", runs, "-o", os.path.join(folder, "nowhere", "report.html"))
 check(not os.path.exists("report.html"), "a failed report leaves no page")
 subprocess.run([psgd, "report", runs, "-o", page], check=True, stdout=subprocess.DEVNULL)
+subprocess.run([psgd, "report", os.path.join(folder, "pictures"), "-o", pictures], check=True, stdout=subprocess.DEVNULL)
 text = open(page, encoding="utf-8").read()
 check(not re.search(r"(src|href)=.?(https?:)?//", text), "the page refers to nothing outside")
 
@@ -173,6 +177,11 @@ try:
             with open(f"report-{width}-{'dark' if dark else 'light'}.png", "wb") as picture:
                 picture.write(base64.b64decode(browser.screenshot()))
     check(len(backgrounds) == 2, "light and dark differ, and only they do")
+
+    browser.open("file://" + pictures)
+    for task, shown in {"ten": False, "thousand": True, "unknown": True}.items():
+        columns = browser.run(f"[...document.querySelectorAll('[data-task={task}] thead th')].map((cell) => cell.textContent)")
+        check("test error" in columns and ("test top5 error" in columns) == shown, f"top-5 among {task} classes: {columns}")
     check(not browser.problems(), f"no error in the end: {browser.problems()}")
 finally:
     browser.close()

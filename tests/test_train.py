@@ -76,6 +76,11 @@ class Train(unittest.TestCase):
         self.assertEqual(records(whole), records(cut))
         self.assertEqual(psgd("eval", whole), psgd("eval", cut))
 
+    def test_the_log_says_how_many_classes(self):
+        psgd(*self.small(self.at / "run", "--steps", 1))
+        header = json.loads((self.at / "run" / "metrics.jsonl").read_text().splitlines()[0])
+        self.assertEqual(header["settings"]["classes"], "10")
+
     def test_weights_go_round(self):
         run = self.at / "run"
         psgd(*self.small(run, "--steps", 10))

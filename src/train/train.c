@@ -305,8 +305,8 @@ static psgd_status open_log(trainer *self, metrics_log **log)
     const char *folder = self->settings.out;
     if (!folder) return PSGD_OK;
     if (self->resumed) return psgd__metrics_resume(self->context, folder, self->step, log);
-    metrics_setting settings[TRAIN_MAX_SETTINGS];
-    char path[4096];
+    metrics_setting settings[TRAIN_MAX_SETTINGS + 1];
+    char path[4096], classes[24];
     int created;
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
     if (access(path, F_OK) == 0) {
@@ -323,6 +323,8 @@ static psgd_status open_log(trainer *self, metrics_log **log)
         *equals = *end = 0;
         settings[count++] = (metrics_setting){line, equals + 1};
     }
+    snprintf(classes, sizeof classes, "%lld", (long long)self->train->classes);
+    if (self->train->classes > 1) settings[count++] = (metrics_setting){"classes", classes};
     const train_settings *set = &self->settings;
     metrics_header header = {.run = set->name ? set->name : folder,
                              .method = self->settings.optimizer,
