@@ -26,8 +26,9 @@
 #define psgd__check_retract             PSGD_TYPED(psgd__check_retract)
 #define psgd__check_step_for            PSGD_TYPED(psgd__check_step_for)
 #define psgd__check_random_element      PSGD_TYPED(psgd__check_random_element)
+#define psgd__check_algebra             PSGD_TYPED(psgd__check_algebra)
 
-enum { CHECK_STEPS = 4 }; /* that make a random element */
+enum { CHECK_STEPS = 4, CHECK_TRIALS = 3 }; /* that make a random element; of each law */
 
 typedef struct check {
     const psgd_context *context;
@@ -78,5 +79,8 @@ double psgd__check_step_for(check *k, const real *R, double size);
 
 /* Q <- a random element; the steps that made it from the start are kept. */
 void psgd__check_random_element(check *k);
+
+/* Tries the laws of the projection, of R and of its norms. */
+void psgd__check_algebra(check *k);
 
 #endif

@@ -1,4 +1,4 @@
-/* The low-rank family's two files share this. */
+/* The low-rank family's files share this. */
 #ifndef PSGD_GROUP_LRA_H
 #define PSGD_GROUP_LRA_H
 

@@ -6,7 +6,7 @@
  * for v. The step of U is I + UV' <- (I - cR)(I + UV') with R = (aa' - bb')VV', that of V the same with R = UU'(aa' -
  * bb'): these R are what is normalised. M = I + V'U follows exactly, M <- (I - c (xx' - yy'))M with x = V'a, y = V'b
  * (or U'a, U'b), and is computed anew now and then. */
-#include "group/lra.h"
+#include "group/lra_fit.h"
 #include "group/small.h"
 #include "la/dispatch.h"
 #include "la/la.h"
@@ -18,31 +18,9 @@
 
 enum { REFRESH_EVERY = 16, BALANCE_EVERY = 128 };
 
-typedef struct fitting {
-    lra *self;
-    int64_t pairs;
-    view A, B;
-    bool on_v;                /* V moves in this turn, else U */
-    const double *solved;     /* [pairs][2][r]: M^-1 V'a, M^-1 V'b; negative */
-    const double *turned;     /* [pairs][2][r]: the coefficients of the moving panel's columns */
-    double c_d, c_panel;      /* steps; 0: that part stays */
-    const double *sums;       /* [pairs][6]: a'a, b'b, a'b, p'p, q'q, p'q with p = VV'a, q = VV'b (or UU'a, UU'b) */
-    double most, both, upper; /* max |g|, max (|h Ph| + |v P^-1 v|), max g over the entries of the gradient g of d */
-} fitting;
-
-static const real *moving_along(const fitting *f)
-{
-    return f->on_v ? f->self->u : f->self->v;
-}
-
-static const double *projection(const fitting *f, int64_t k, bool of_b)
-{
-    return lra_projection(f->self, k, f->on_v ? (of_b ? UB : UA) : (of_b ? VB : VA));
-}
-
 static void visit_projections(void *data, const la_chunk *rows)
 {
-    const fitting *f = data;
+    const lra_fitting *f = data;
     const lra *l = f->self;
     int64_t n = l->base.n, r = l->r;
     for (int64_t k = 0; k < f->pairs; k++) {
@@ -74,7 +52,7 @@ static void add_products(int64_t count, int sign, const real *left, const real *
 
 static void visit_gradient(void *data, const la_chunk *rows)
 {
-    const fitting *f = data;
+    const lra_fitting *f = data;
     const lra *l = f->self;
     const la_kernels *kernel = la_kernel();
     int64_t n = l->base.n, r = l->r, count = rows->count;
@@ -92,8 +70,8 @@ static void visit_gradient(void *data, const la_chunk *rows)
         }
         memset(left, 0, (size_t)count * sizeof(real));
         memset(right, 0, (size_t)count * sizeof(real));
-        la_panel_add(moving_along(f), n, r, rows, projection(f, k, false), left);
-        la_panel_add(moving_along(f), n, r, rows, projection(f, k, true), right);
+        la_panel_add(lra_fixed_panel(f), n, r, rows, lra_fixed_projection(f, k, false), left);
+        la_panel_add(lra_fixed_panel(f), n, r, rows, lra_fixed_projection(f, k, true), right);
         sums[0] += kernel->dot(count, x[0], x[0]);
         sums[1] += kernel->dot(count, x[1], x[1]);
         sums[2] += kernel->dot(count, x[0], x[1]);
@@ -110,108 +88,14 @@ static void visit_gradient(void *data, const la_chunk *rows)
 
 static double size_of_d(void *data, group_size which)
 {
-    const fitting *f = data;
+    const lra_fitting *f = data;
     return which == SIZE_SECOND ? f->both : f->most;
-}
-
-static void visit_rows(void *data, const la_chunk *rows)
-{
-    const fitting *f = data;
-    const lra *l = f->self;
-    int64_t n = l->base.n, k = f->pairs; /* one pair at a time: see largest_of_panel */
-    real *p = (real *)psgd__work_at(l->base.work, l->rows) + rows->from, *q = p + n;
-    memset(p, 0, (size_t)rows->count * sizeof(real));
-    memset(q, 0, (size_t)rows->count * sizeof(real));
-    la_panel_add(moving_along(f), n, l->r, rows, projection(f, k, false), p);
-    la_panel_add(moving_along(f), n, l->r, rows, projection(f, k, true), q);
-}
-
-/* max |a_i p_j - b_i q_j|: the points (p_j, q_j) that matter are the corners of their convex hull together with its
- * mirror image, found one after the other by turning around it. */
-static double largest_of_one(int64_t n, const real *a, const real *b, const real *p, const real *q)
-{
-    double most = 0, px = 0, py = 0;
-    for (int64_t j = 0; j < n; j++) {
-        double x = fabs((double)p[j]), y = (double)q[j] * (p[j] < 0 ? -1 : 1);
-        if (x > px || (x == px && y > py)) px = x, py = y;
-    }
-    double x0 = px, y0 = py;
-    for (int64_t corner = 0; corner <= 2 * n; corner++) {
-        double nx = -px, ny = -py; /* the corner opposite is there for certain */
-        for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] * px - (double)b[i] * py));
-        for (int64_t j = 0; j < 2 * n; j++) {
-            double x = (double)p[j / 2] * (j % 2 ? -1 : 1), y = (double)q[j / 2] * (j % 2 ? -1 : 1);
-            double turn = (nx - px) * (y - py) - (ny - py) * (x - px);
-            double far = hypot(x - px, y - py) - hypot(nx - px, ny - py);
-            if (turn < 0 || (turn == 0 && far > 0)) nx = x, ny = y;
-        }
-        if ((nx == x0 && ny == y0) || (nx == -x0 && ny == -y0) || (nx == px && ny == py)) break;
-        px = nx, py = ny;
-    }
-    return most;
-}
-
-/* Several pairs: every entry of R in turn, O(n^2). */
-static double largest_of_several(const fitting *f)
-{
-    const lra *l = f->self;
-    int64_t n = l->base.n;
-    double most = 0;
-    for (int64_t j = 0; j < n; j++) {
-        double p[2 * LRA_MOST_PAIRS] = {0};
-        for (int64_t k = 0; k < 2 * f->pairs; k++) {
-            const double *c = projection(f, k / 2, k % 2);
-            for (int64_t i = 0; i < l->r; i++) p[k] += (k % 2 ? -1 : 1) * c[i] * (double)moving_along(f)[i * n + j];
-        }
-        for (int64_t i = 0; i < n; i++) {
-            double sum = 0;
-            for (int64_t k = 0; k < f->pairs; k++) {
-                sum += p[2 * k] * (double)f->A.x[k * f->A.pitch + i] +
-                       p[2 * k + 1] * (double)f->B.x[k * f->B.pitch + i];
-            }
-            most = fmax(most, fabs(sum));
-        }
-    }
-    return most;
-}
-
-static double largest_of_panel(fitting *f)
-{
-    const lra *l = f->self;
-    if (f->pairs > 1) return largest_of_several(f);
-    fitting one = *f;
-    one.pairs = 0;
-    const real *p = psgd__work_at(l->base.work, l->rows);
-    la_sweep(l->base.n, visit_rows, &one, 0, 0, psgd__work_at(l->base.work, l->sums));
-    return largest_of_one(l->base.n, f->A.x, f->B.x, p, p + l->base.n);
-}
-
-/* ||a p' - b q'||_2: the root of the larger eigenvalue of the product of two 2 x 2 Gram matrices. */
-static double spectral_of_one(const double *s)
-{
-    double trace = s[0] * s[3] + s[1] * s[4] - 2 * s[2] * s[5];
-    double det = (s[0] * s[1] - s[2] * s[2]) * (s[3] * s[4] - s[5] * s[5]);
-    double root = sqrt(fmax(0, 0.25 * trace * trace - det));
-    return sqrt(fmax(0, 0.5 * trace + root));
-}
-
-/* For several pairs the norms of their terms are added. */
-static double size_of_panel(void *data, group_size which)
-{
-    fitting *f = data;
-    double sum = 0;
-    if (which == SIZE_LARGEST) return largest_of_panel(f);
-    for (int64_t k = 0; k < f->pairs; k++) {
-        const double *s = f->sums + 6 * k;
-        sum += which == SIZE_SECOND ? sqrt(s[0] * s[3]) + sqrt(s[1] * s[4]) : spectral_of_one(s);
-    }
-    return sum;
 }
 
 /* d -= c g d; the panel that moves: U -= c (a f' - b g'), f = M'V'a; V -= c ((I + VU')a (U'a)' - ..). */
 static void visit_step(void *data, const la_chunk *rows)
 {
-    const fitting *f = data;
+    const lra_fitting *f = data;
     lra *l = f->self;
     const la_kernels *kernel = la_kernel();
     int64_t n = l->base.n, r = l->r, count = rows->count;
@@ -239,7 +123,7 @@ static void visit_step(void *data, const la_chunk *rows)
 }
 
 /* The step of a part, with its running maximum read and written back. */
-static double ask(fitting *f, int part, double (*size)(void *, group_size), group_fit *how)
+static double ask(lra_fitting *f, int part, double (*size)(void *, group_size), group_fit *how)
 {
     real *kept = &f->self->memory[LRA_RUNNING + part];
     double running = *kept == 0 ? 0 : exp2((double)*kept);
@@ -258,7 +142,7 @@ static double held(double c, double size, group_fit *how)
     return 0.5 / size;
 }
 
-static void choose_d(fitting *f, group_fit *how)
+static void choose_d(lra_fitting *f, group_fit *how)
 {
     f->c_d = 0;
     if (!(f->most > 0)) return;
@@ -272,13 +156,13 @@ static void choose_d(fitting *f, group_fit *how)
 }
 
 /* next <- (I - c sum (xx' - yy'))M. */
-static void follow(const fitting *f, double c, const double *M, double *next)
+static void follow(const lra_fitting *f, double c, const double *M, double *next)
 {
     int64_t r = f->self->r;
     double *turned = lra_projection(f->self, f->self->base.pairs, 0);
     memcpy(next, M, (size_t)(r * r) * sizeof(double));
     for (int64_t k = 0; k < 2 * f->pairs; k++) {
-        const double *x = projection(f, k / 2, k % 2);
+        const double *x = lra_fixed_projection(f, k / 2, k % 2);
         small_mul(r, M, true, x, turned);
         for (int64_t i = 0; i < r; i++) {
             for (int64_t j = 0; j < r; j++) next[i * r + j] -= (k % 2 ? -c : c) * x[i] * turned[j];
@@ -287,12 +171,12 @@ static void follow(const fitting *f, double c, const double *M, double *next)
 }
 
 /* The lower triangle of S <- c sum (xx' - yy'). */
-static void sum_projections(const fitting *f, double c, double *S)
+static void sum_projections(const lra_fitting *f, double c, double *S)
 {
     int64_t r = f->self->r;
     memset(S, 0, (size_t)(r * r) * sizeof(double));
     for (int64_t k = 0; k < 2 * f->pairs; k++) {
-        const double *x = projection(f, k / 2, k % 2);
+        const double *x = lra_fixed_projection(f, k / 2, k % 2);
         for (int64_t i = 0; i < r; i++) {
             for (int64_t j = 0; j <= i; j++) S[i * r + j] += (k % 2 ? -c : c) * x[i] * x[j];
         }
@@ -300,7 +184,7 @@ static void sum_projections(const fitting *f, double c, double *S)
 }
 
 /* || sum (xx' - yy') ||_F, at least the largest eigenvalue of R. spare has r^2 numbers. */
-static double size_of_turn(const fitting *f, double *spare)
+static double size_of_turn(const lra_fitting *f, double *spare)
 {
     int64_t r = f->self->r;
     double squares = 0;
@@ -313,7 +197,7 @@ static double size_of_turn(const fitting *f, double *spare)
 
 /* Whether I - t c sum (xx' - yy') is invertible for all t in [0, 1], hence positive definite at t = 1: then M, and Q
  * with it, is never singular on the way. spare has r^2 numbers. */
-static bool stays_inside(const fitting *f, double c, double *spare)
+static bool stays_inside(const lra_fitting *f, double c, double *spare)
 {
     int64_t r = f->self->r;
     sum_projections(f, -c, spare);
@@ -321,7 +205,7 @@ static bool stays_inside(const fitting *f, double c, double *spare)
     return small_positive(r, spare);
 }
 
-static void choose_panel(fitting *f, const double *M, group_fit *how)
+static void choose_panel(lra_fitting *f, const double *M, group_fit *how)
 {
     int64_t r = f->self->r;
     double *next = (double *)M + 2 * r * r, *spare = next + r * r; /* M^-1 stands between */
@@ -330,7 +214,7 @@ static void choose_panel(fitting *f, const double *M, group_fit *how)
     for (int64_t k = 0; k < f->pairs; k++) there += f->sums[6 * k + 3] + f->sums[6 * k + 4];
     if (!(there > 0)) return;
 
-    double c = ask(f, f->on_v ? 2 : 1, size_of_panel, how);
+    double c = ask(f, f->on_v ? 2 : 1, psgd__lra_panel_size, how);
     if (c == 0) return;
     c = held(c, size_of_turn(f, spare), how);
     how->moved = true;
@@ -393,7 +277,7 @@ static void balance(lra *l, group_fit *how)
     la_scale(panel, (real)ldexp(1, -shift), l->v);
 }
 
-static void load_projections(fitting *f, bool formed)
+static void load_projections(lra_fitting *f, bool formed)
 {
     lra *l = f->self;
     double *sums = psgd__work_at(l->base.work, l->sums);
@@ -408,7 +292,7 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
     int64_t r = l->r, pairs = pair->A.outer;
     int turn = (int)l->memory[LRA_TURN];
     double *M, *inverse, *sums = psgd__work_at(self->work, l->sums);
-    fitting f = {.self = l, .pairs = pairs, .A = pair->A, .B = pair->B, .on_v = turn % 2 == 1};
+    lra_fitting f = {.self = l, .pairs = pairs, .A = pair->A, .B = pair->B, .on_v = turn % 2 == 1};
     load_projections(&f, l->formed == pair->A.x && !pair->scaled);
     l->formed = NULL;
 
@@ -420,9 +304,9 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
             small_mul(r, inverse, false, lra_projection(l, k, which ? VB : VA), at);
             for (int64_t j = 0; j < r; j++) at[j] = -at[j];
             if (f.on_v) {
-                memcpy(turned + (2 * k + which) * r, projection(&f, k, which), (size_t)r * sizeof(double));
+                memcpy(turned + (2 * k + which) * r, lra_fixed_projection(&f, k, which), (size_t)r * sizeof(double));
             } else {
-                small_mul(r, M, true, projection(&f, k, which), turned + (2 * k + which) * r);
+                small_mul(r, M, true, lra_fixed_projection(&f, k, which), turned + (2 * k + which) * r);
             }
         }
     }
