@@ -165,52 +165,41 @@ void la_view_copy(view from, view to)
     }
 }
 
-void la_scale_rows(view X, const real *q)
+static void multiply_rows(view X, const real *q, bool divide)
 {
     if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_scale_rows(view_block(X, b), q);
+        for (int64_t b = 0; b < X.blocks; b++) multiply_rows(view_block(X, b), q, divide);
         return;
     }
     const la_kernels *k = la_kernel();
+    void (*op)(int64_t n, const real *q, real *x) = divide ? k->div : k->mul;
     if (X.inner == 1 && X.outer == 1) {
 #pragma omp parallel for if (X.n > PARALLEL)
-        for (int64_t i = 0; i < X.n; i += CHUNK) k->mul(smaller(CHUNK, X.n - i), q + i, X.x + i);
+        for (int64_t i = 0; i < X.n; i += CHUNK) op(smaller(CHUNK, X.n - i), q + i, X.x + i);
         return;
     }
     bool parallel = X.n * view_fibres(X) > PARALLEL;
     if (X.inner == 1) {
 #pragma omp parallel for if (parallel)
-        for (int64_t o = 0; o < X.outer; o++) k->mul(X.n, q, X.x + o * X.pitch);
+        for (int64_t o = 0; o < X.outer; o++) op(X.n, q, X.x + o * X.pitch);
         return;
     }
 #pragma omp parallel for collapse(2) if (parallel)
     for (int64_t o = 0; o < X.outer; o++) {
-        for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, q[i], X.x + o * X.pitch + i * X.inner);
+        for (int64_t i = 0; i < X.n; i++) {
+            k->scale(X.inner, divide ? 1 / q[i] : q[i], X.x + o * X.pitch + i * X.inner);
+        }
     }
+}
+
+void la_scale_rows(view X, const real *q)
+{
+    multiply_rows(X, q, false);
 }
 
 void la_divide_rows(view X, const real *q)
 {
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_divide_rows(view_block(X, b), q);
-        return;
-    }
-    const la_kernels *k = la_kernel();
-    if (X.inner == 1 && X.outer == 1) {
-#pragma omp parallel for if (X.n > PARALLEL)
-        for (int64_t i = 0; i < X.n; i += CHUNK) k->div(smaller(CHUNK, X.n - i), q + i, X.x + i);
-        return;
-    }
-    bool parallel = X.n * view_fibres(X) > PARALLEL;
-    if (X.inner == 1) {
-#pragma omp parallel for if (parallel)
-        for (int64_t o = 0; o < X.outer; o++) k->div(X.n, q, X.x + o * X.pitch);
-        return;
-    }
-#pragma omp parallel for collapse(2) if (parallel)
-    for (int64_t o = 0; o < X.outer; o++) {
-        for (int64_t i = 0; i < X.n; i++) k->scale(X.inner, 1 / q[i], X.x + o * X.pitch + i * X.inner);
-    }
+    multiply_rows(X, q, true);
 }
 
 /* sum[i] += c * sum over fibres of X_i^2 for rows from .. from + count - 1. */

@@ -217,38 +217,37 @@ static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, 
     }
 }
 
+/* y[i y_pitch + j] <- x[i x_pitch + j] for i < rows, j < columns, at most a panel's. */
+static void copy_rows(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+{
+    if (columns == PANEL) {
+        for (int64_t i = 0; i < rows; i++) {
+            vec_store(y + i * y_pitch, vec_load(x + i * x_pitch));
+            vec_store(y + i * y_pitch + LANES, vec_load(x + i * x_pitch + LANES));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) memcpy(y + i * y_pitch, x + i * x_pitch, (size_t)columns * sizeof(real));
+}
+
 /* Entry i of fibre j of x is x[i entry + j fibre], one of which is 1. The fibres that are missing are zero. */
 void KERNEL(panel_load)(int64_t n, int64_t width, const real *x, int64_t entry, int64_t fibre, real *P)
 {
     if (width < PANEL) memset(P, 0, (size_t)(n * PANEL) * sizeof(real));
     if (entry == 1) {
         turn(width, n, x, fibre, P, PANEL);
-        return;
+    } else {
+        copy_rows(n, width, x, entry, P, PANEL);
     }
-    if (width == PANEL) {
-        for (int64_t i = 0; i < n; i++) {
-            vec_store(P + i * PANEL, vec_load(x + i * entry));
-            vec_store(P + i * PANEL + LANES, vec_load(x + i * entry + LANES));
-        }
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) memcpy(P + i * PANEL, x + i * entry, (size_t)width * sizeof(real));
 }
 
 void KERNEL(panel_store)(int64_t n, int64_t width, const real *P, real *x, int64_t entry, int64_t fibre)
 {
     if (entry == 1) {
         turn(n, width, P, PANEL, x, fibre);
-        return;
+    } else {
+        copy_rows(n, width, P, PANEL, x, entry);
     }
-    if (width == PANEL) {
-        for (int64_t i = 0; i < n; i++) {
-            vec_store(x + i * entry, vec_load(P + i * PANEL));
-            vec_store(x + i * entry + LANES, vec_load(P + i * PANEL + LANES));
-        }
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) memcpy(x + i * entry, P + i * PANEL, (size_t)width * sizeof(real));
 }
 
 /* X[j n + i] <- entry i of fibre j, j < count. */
