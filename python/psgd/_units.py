@@ -201,20 +201,3 @@ def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context:
     if callable(choice):
         return choice(name, shape)
     raise TypeError(f"group must be a spec, a dict of patterns, a function or None, not {type(choice).__name__}")
-
-
-def once_differentiable_op(loss: Tensor) -> str:
-    """The name of a custom function under this loss that is marked once_differentiable, or "".
-
-    Through such a function torch's double backward gives zeros without a word, so they must be looked for."""
-    seen, waiting = set(), [loss.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        function = getattr(node, "_forward_cls", None)
-        if function is not None and hasattr(getattr(function, "backward", None), "__wrapped__"):
-            return function.__name__
-        waiting += [parent for parent, _ in node.next_functions]
-    return ""

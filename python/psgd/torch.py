@@ -17,6 +17,8 @@ from torch import Tensor
 from ._errors import NotFiniteError, SpecError, UnsupportedError
 from ._joint_unit import joint_units
 from ._lib import error, lib
+from ._products import Products
+from ._saved import StateWithBytes
 from ._sparse import SparseRows, rows_of
 from ._units import (
     GroupChoice,
@@ -26,7 +28,6 @@ from ._units import (
     choose_spec,
     fold_params,
     names_and_tensors,
-    once_differentiable_op,
     param_groups_of,
     standard_spec,
     unit_shape,
@@ -110,8 +111,7 @@ class PSGD(torch.optim.Optimizer):
         self._context = context
         self._units: List[List[Unit]] = []
         self._scratch: Dict[Any, Tensor] = {}
-        self._no_double_backward = False
-        self._blind: Optional[str] = None  # an op without a second derivative, "" for none; not yet looked for
+        self._products = Products()
         self.skipped, self.note = 0, ""
 
     # --- param groups and state
@@ -165,7 +165,7 @@ class PSGD(torch.optim.Optimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """As every optimizer's; the preconditioners are in it as bytes."""
-        with _StateWithBytes(self):
+        with StateWithBytes(self):
             return super().state_dict()
 
     def __getstate__(self) -> Dict[str, Any]:
@@ -174,7 +174,7 @@ class PSGD(torch.optim.Optimizer):
         kept = {
             "defaults": self.defaults, "param_groups": self.param_groups, "skipped": self.skipped, "note": self.note,
         }  # fmt: skip
-        with _StateWithBytes(self):
+        with StateWithBytes(self):
             kept["state"] = {param: dict(state) for param, state in self.state.items()}
         return kept
 
@@ -232,15 +232,16 @@ class PSGD(torch.optim.Optimizer):
 
     def _evaluate(self, closure: Any, wanted: List[bool]) -> Tuple[Any, Dict[int, Optional[Tensor]]]:
         """The loss, after which every parameter has its gradient, and Hv of the parameters that want it, by id."""
+        if closure is None and not any(wanted):
+            return None, {}
+        params = [p for group in self.param_groups for p in group["params"]]
         if not any(wanted):
-            if closure is None:
-                return None, {}
-            return self._call(closure, False), {}
-        random = torch.get_rng_state()
-        groups = [group for group, wants in zip(self.param_groups, wanted) if wants]
-        hv = "difference" if self._no_double_backward and groups[0]["hv"] == "auto" else groups[0]["hv"]
-        loss = self._call(closure, hv != "difference") if closure is not None else None
+            return self._products.call(closure, params, False), {}
+        hv = self.param_groups[wanted.index(True)]["hv"]
+        return self._products.evaluate(closure, params, hv, lambda: self._directions(wanted))
 
+    def _directions(self, wanted: List[bool]) -> Tuple[List[Tensor], List[Tensor]]:
+        """The parameters that want Hv, and v of each."""
         params, vs = [], []
         for group, units, wants in zip(self.param_groups, self._units, wanted):
             for unit in units if wants else ():
@@ -248,99 +249,7 @@ class PSGD(torch.optim.Optimizer):
                     if param.requires_grad:
                         params.append(param)
                         vs.append(v)
-        if hv != "difference":
-            found = self._exact_products(params, vs, hv == "exact", closure is not None)
-            if found is not None:
-                return loss, dict(zip(map(id, params), found))
-        if closure is None:
-            raise UnsupportedError("a Newton step by differences of gradients needs step(closure)")
-        found = self._difference_products(closure, params, vs, random)
-        return loss, dict(zip(map(id, params), found))
-
-    def _call(self, closure: Callable[[], Any], create_graph: bool) -> Any:
-        """Calls the closure; where it did not call backward, takes the gradient of the loss that it returned."""
-        params = [p for group in self.param_groups for p in group["params"]]
-        before = [None if p.grad is None else (id(p.grad), p.grad._version) for p in params]
-        with torch.enable_grad():
-            loss = closure()
-        after = [None if p.grad is None else (id(p.grad), p.grad._version) for p in params]
-        if before != after:
-            return loss
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
-            raise TypeError("the closure must call backward, or return a loss that depends on the parameters")
-        live = [p for p in params if p.requires_grad]
-        if create_graph and self._blind is None:
-            self._blind = once_differentiable_op(loss)
-        with torch.enable_grad():
-            grads = torch.autograd.grad(loss, live, create_graph=create_graph, allow_unused=True)
-        for p, grad in zip(live, grads):
-            p.grad = grad
-        return loss.detach()
-
-    def _exact_products(self, params, vs, must: bool, again: bool) -> Optional[List[Optional[Tensor]]]:
-        """Hv by double backward through the gradients, which are then detached. None where that is not possible."""
-        grads = [p.grad for p in params]
-        pairs = [(g, v) for g, v in zip(grads, vs) if g is not None and g.requires_grad]
-        try:
-            if not pairs:
-                if must or not again:
-                    raise UnsupportedError(
-                        "an exact Newton step needs a closure that returns the loss without calling backward, "
-                        "or backward(create_graph=True) before step()"
-                    )
-                return None
-            if self._blind:
-                raise RuntimeError(f"{self._blind} has no second derivative")
-            with torch.enable_grad():
-                found = torch.autograd.grad(
-                    [g for g, _ in pairs], params, [v for _, v in pairs], allow_unused=True
-                )
-            return list(found)
-        except UnsupportedError:
-            raise
-        except RuntimeError as why:
-            if must:
-                raise
-            if not again:
-                raise UnsupportedError(f"no second derivative: {why}; step(closure) can take differences") from why
-            self._no_double_backward = True
-            return None
-        finally:
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None and p.grad.requires_grad:
-                        p.grad = p.grad.detach()
-
-    def _difference_products(self, closure, params, vs, random: Tensor) -> List[Optional[Tensor]]:
-        """(g(theta + eps v) - g(theta)) / eps, with the random numbers that the first call drew."""
-        everything = [p for group in self.param_groups for p in group["params"]]
-        first = [p.grad for p in everything]
-        kept = [None if g is None else g.clone() for g in first]
-        old = [p.detach().clone() for p in params]
-        size = math.sqrt(sum(float((p * p).sum()) for p in old) / max(1, sum(p.numel() for p in old)))
-        step = math.sqrt(torch.finfo(params[0].dtype).eps) * max(size, 0.01) if math.isfinite(size) else 0.01
-        current = torch.get_rng_state()
-        try:
-            with torch.no_grad():
-                torch._foreach_add_(list(params), list(vs), alpha=step)
-            torch.set_rng_state(random)
-            self._call(closure, False)
-            second = {id(p): p.grad for p in everything}
-        finally:
-            torch.set_rng_state(current)
-            with torch.no_grad():
-                for p, before in zip(params, old):
-                    p.copy_(before)
-            for p, grad in zip(everything, kept):
-                p.grad = grad
-        found: List[Optional[Tensor]] = []
-        for p in params:
-            one, two = p.grad, second[id(p)]
-            if two is None:
-                found.append(None)
-            else:
-                found.append((two - one if one is not None else two) / step)
-        return found
+        return params, vs
 
     def _prepare(self, index: int, group: Dict[str, Any], products, wants: bool):
         """Fits where it is time to, and leaves P g in each unit's ``out``. None where something is not finite."""
@@ -488,26 +397,3 @@ class PSGD(torch.optim.Optimizer):
             count = state["step"] = state.get("step", 0) + 1
             scales.append(1 / (1 - beta**count) if beta else 1.0)
         return scales
-
-
-class _StateWithBytes:
-    """For the time of a with block the optimizer's state has the preconditioners in it."""
-
-    def __init__(self, optimizer: PSGD) -> None:
-        self.optimizer = optimizer
-
-    def __enter__(self) -> None:
-        for units in self.optimizer._units:
-            for unit in units:
-                precond = unit.precond if unit.sparse is None else unit.sparse.precond
-                saved = torch.frombuffer(bytearray(precond.state()), dtype=torch.uint8)
-                self.optimizer.state[unit.params[0]]["precond"] = saved
-
-    def __exit__(self, *why: Any) -> None:
-        # A new dict for each parameter: those that were handed out keep the bytes.
-        for param, state in list(self.optimizer.state.items()):
-            self.optimizer.state[param] = {key: value for key, value in state.items() if key != "precond"}
-        for units in self.optimizer._units:
-            for unit in units:
-                if unit.sparse is not None:
-                    unit.sparse.state = self.optimizer.state[unit.params[0]]
