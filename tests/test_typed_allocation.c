@@ -113,10 +113,55 @@ static void only_create_allocates(void **state)
     }
 }
 
+/* So large that the sums beside rows and columns are small. */
+static const struct {
+    some_case is;
+    int64_t largest; /* numbers in an R of the largest factor */
+} large[] = {
+    {{"diag", 1, {1000000}}, 1000000},
+    {{"xmat", 1, {1000000}}, 2000000},
+    {{"tri", 1, {1500}}, 1500 * 1501 / 2},
+    {{"scan", 2, {2000, 1001}}, 2 * 1001},
+    {{"kron(diag,diag)", 2, {2000, 1001}}, 2000},
+    {{"scaw", 2, {500, 1001}}, 1001 * 1001},
+    {{"kron(tri,diag)", 2, {900, 1000}}, 900 * 900},
+    {{"kron(tri,norm)", 2, {900, 1000}}, 900 * 900},
+    {{"kron(norm,tri)", 2, {900, 1000}}, 1000 * 1000},
+    {{"kron(tri,tri)", 2, {900, 1000}}, 1000 * 1000},
+};
+
+/* State, two tensors and one R of the largest factor; beside them, sums of parts for each row and column. */
+static void memory_holds_one_r(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+        const some_case *c = &large[i].is;
+        int64_t numbers, bytes, sides = c->shape[0] + c->shape[1];
+        tally t = {0};
+        psgd_allocator allocator = {tally_allocate, tally_release, &t};
+        psgd_context *context;
+        psgd_precond *p;
+        assert_ok(psgd_context_create(&allocator, &context));
+        assert_ok(psgd_group_cost(context, c->spec, c->modes, c->shape, REAL_DTYPE, &numbers, &bytes, NULL, NULL, NULL,
+                                  NULL));
+        t.bytes = 0;
+        assert_ok(psgd_precond_create(context, c->spec, c->modes, c->shape, REAL_DTYPE, NULL, &p));
+        int64_t beside = c->modes == 2 ? 60 * sides * (int64_t)sizeof(double) : 65536;
+        int64_t most = bytes + (2 * size_of(c) + large[i].largest) * (int64_t)sizeof(real) + beside;
+        if (t.bytes > most) {
+            print_error("%s takes %lld bytes, not %lld\n", c->spec, (long long)t.bytes, (long long)most);
+            fail();
+        }
+        psgd_precond_free(p);
+        psgd_context_free(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_create_allocates),
+        cmocka_unit_test(memory_holds_one_r),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
