@@ -38,6 +38,7 @@ const bench_case bench_cases[] = {
     {"scaw", "256x3457", true},
     {"scaw", "1000x4097", true},
     {"scaw", "4096x4097", false},
+    {"scaw", "4096x9217", false},
     {"kron(tri,diag)", "800x401", false},
     {"kron(tri,diag)", "1000x4097", true},
     {"kron(tri,diag)", "4096x4097", false},
