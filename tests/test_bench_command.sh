@@ -28,3 +28,10 @@ refuses "f32 or f64" "$psgd" bench groups --dtype f16
 
 "$psgd" bench groups --quick --json --spec tri --shape 3 >said || fail "tri of 3"
 [ "$(grep -c '"spec":"tri","shape":"3"' said)" = 3 ] || fail "tri of 3: $(cat said)"
+
+# Results that nobody gets are no success.
+if [ -c /dev/full ]; then
+    set +e; "$psgd" bench groups --quick --json --spec tri --shape 3 >/dev/full 2>said; got=$?; set -e
+    [ "$got" = 1 ] || fail "a full disk: exit status $got instead of 1"
+    grep -q "could not be written" said || fail "a full disk: $(cat said)"
+fi

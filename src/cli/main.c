@@ -22,9 +22,8 @@ static void print_usage(void)
     puts("\npsgd VERB --help explains each; psgd --version tells the version.");
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
-    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
     if (argc < 2) {
         print_usage();
         return EXIT_WRONG_USE;
@@ -49,4 +48,15 @@ int main(int argc, char **argv)
     const char *near = psgd__nearest(argv[1], names, VERB_COUNT);
     return cli_wrong_use("there is no verb '%s'%s%s%s; psgd --help lists them", argv[1], near ? "; did you mean " : "",
                          near ? near : "", near ? "?" : "");
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
+    int status = run(argc, argv);
+    if (fflush(stdout) || ferror(stdout)) {
+        fputs("psgd: the output could not be written; is the disk full?\n", stderr);
+        if (status == EXIT_SUCCESS) status = EXIT_FAILURE;
+    }
+    return status;
 }
