@@ -61,17 +61,20 @@ static stretch next_stretch(int64_t from, int64_t n, int64_t next)
 
 ALWAYS_INLINE void fetch(const real *x, int64_t pitch, int rows, int64_t j, int64_t ahead)
 {
-    if (LANES < (int)LINE && j % LINE) return;
     for (int k = 0; k < rows; k++) __builtin_prefetch(x + k * pitch + j + ahead, 0, 2);
 }
 
-ALWAYS_INLINE void fetch_near(const row_group *g, int rows, int64_t j)
+/* All that is asked for beside column j. */
+ALWAYS_INLINE void fetch_beside(const row_group *g, row_kind kind, int64_t j, int64_t ahead)
 {
-    if (LANES < (int)LINE && j % LINE) return;
-    for (int k = 0; k < rows; k++) {
+    if (kind.rows == 1 || (LANES < (int)LINE && j % LINE)) return;
+    for (int k = 0; k < kind.rows; k++) {
         __builtin_prefetch(g->x + k * g->pitch + j + NEAR, 0, 3);
         __builtin_prefetch(g->y + k * g->pitch + j + NEAR / 2, 0, 3);
     }
+    fetch(g->x, g->pitch, kind.rows, j, ahead);
+    if (!kind.column) fetch(g->y, g->pitch, kind.rows, j, ahead);
+    if (kind.column && j % (2 * LINE) == 0) fetch(g->y + g->next, g->pitch, kind.rows, j / 2, 0);
 }
 
 /* e'(y + damping x) of each row. */
@@ -84,7 +87,7 @@ ALWAYS_INLINE void dots(const la_thin_pass *pass, const row_group *group, row_ki
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
-            if (kind.rows > 1) fetch(y, pitch, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && (LANES == (int)LINE || j % LINE == 0)) fetch(y, pitch, kind.rows, j, s.ahead);
             vec ahead = vec_load(e + j);
             for (int k = 0; k < kind.rows; k++) {
                 vec a = vec_load(y + k * pitch + j);
@@ -142,10 +145,7 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
-            if (kind.rows > 1) fetch_near(&g, kind.rows, j);
-            if (kind.rows > 1) fetch(g.x, g.pitch, kind.rows, j, s.ahead);
-            if (kind.rows > 1 && !kind.column) fetch(g.y, g.pitch, kind.rows, j, s.ahead);
-            if (kind.rows > 1 && kind.column && j % (2 * LINE) == 0) fetch(g.y + g.next, g.pitch, kind.rows, j / 2, 0);
+            fetch_beside(&g, kind, j, s.ahead);
             capture_lanes(j, true, LANES, &f, &g, &sums, kind, sum);
         }
         if (j < s.to) capture_lanes(j, false, s.to - j, &f, &g, &sums, kind, sum);
