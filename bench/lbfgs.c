@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "problem/problem.h"
-#include "train/rosenbrock.h"
+#include "paper/rosenbrock.h"
 #include <psgd/psgd.h>
 
 enum { MOST = 64, RUNS = 5, CALLS = 300, STEPS = 300 };

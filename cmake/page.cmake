@@ -1,5 +1,5 @@
-# Writes the files of the report's page as C arrays: cmake -DFOLDER=src/train/page -DOUT=page.c -P page.cmake
-set(source "/* Made from src/train/page by cmake/page.cmake. */\n#include \"train/page.h\"\n")
+# Writes the files of the report's page as C arrays: cmake -DFOLDER=app/report/page -DOUT=page.c -P page.cmake
+set(source "/* Made from app/report/page by cmake/page.cmake. */\n#include \"report/page.h\"\n")
 foreach(pair html=page.html style=style.css chart=chart.js report=report.js)
   string(REGEX MATCH "^([a-z]+)=(.*)$" pair ${pair})
   set(name ${CMAKE_MATCH_1})

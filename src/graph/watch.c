@@ -1,6 +1,6 @@
 /* A look inside a gradient, for methods that want more of it than its numbers. */
 #include "graph/graph.h"
-#include "graph/rows.h"
+#include "graph/op/watched_rows.h"
 
 /* The number of the parameter that is the op's matrix, or -1. */
 static int matrix_of(const psgd_graph *self, const graph_node *node)

@@ -1,6 +1,6 @@
 #include "group/registry.h"
 #include "group/builtin.h"
-#include "group/user.h"
+#include "group/user_group.h"
 
 int psgd__group_kind_count(const psgd_context *context)
 {

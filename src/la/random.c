@@ -1,5 +1,5 @@
 #include "core/status.h"
-#include "la/normal.h"
+#include "la/array/normal.h"
 
 #include <psgd/random.h>
 

@@ -11,7 +11,7 @@
 #include "precond/precond.h"
 #include "core/rng.h"
 #include "core/status.h"
-#include "la/normal.h"
+#include "la/array/normal.h"
 
 #include <float.h>
 #include <math.h>

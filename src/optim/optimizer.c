@@ -1,7 +1,7 @@
 /* The public face of the optimizers: everything is checked here, and the typed half trusts it. */
 #include "optim/optim.h"
 #include "core/rng.h"
-#include "la/beside.h"
+#include "la/tasks.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * Each file of this folder is compiled for every number type and instruction set (portable, AVX2+FMA, AVX-512) from the
  * same plain C; the compiler makes the vectors. la/dispatch.c picks a table at run time, the tests compare all of them
  * with the portable one. */
-#ifndef PSGD_LA_KERNEL_H
-#define PSGD_LA_KERNEL_H
+#ifndef PSGD_LA_KERNEL_KERNEL_H
+#define PSGD_LA_KERNEL_KERNEL_H
 
 #include <stdbool.h>
 #include <stdint.h>

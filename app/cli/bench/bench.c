@@ -1,0 +1,95 @@
+/* psgd bench: how fast this machine runs the library, beside what it could do at best. */
+#include "cli/bench/bench.h"
+#include "cli/verbs.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef PSGD_COMMIT
+#define PSGD_COMMIT "unknown"
+#endif
+
+static void cpu_name(char *name, size_t size)
+{
+    (void)snprintf(name, size, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[256];
+    while (file && fgets(line, sizeof line, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) || !colon) continue;
+        line[strcspn(line, "\n")] = 0;
+        (void)snprintf(name, size, "%.100s", colon + 2);
+        break;
+    }
+    if (file) fclose(file);
+}
+
+static void print_machine(bool json)
+{
+    char cpu[128];
+    cpu_name(cpu, sizeof cpu);
+    const char *format = json ? "{\"cpu\":\"%s\",\"threads\":%d,\"version\":\"%s\",\"commit\":\"%s\"}\n"
+                              : "%s, %d threads, psgd %s, commit %s\n";
+    printf(format, cpu, omp_get_max_threads(), psgd_version(), PSGD_COMMIT);
+}
+
+static int run(const cli_args *args)
+{
+    bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
+    bool pictures = args->positional_count == 1 && !strcmp(args->positional[0], "pictures");
+    if (!optim && !pictures && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
+        return cli_wrong_use(
+            "psgd bench measures 'groups', 'optim' or 'pictures': psgd bench groups [--quick] [--json]");
+    }
+    if (pictures && !cli_value(args, "data")) return cli_wrong_use("psgd bench pictures needs --data DIR");
+    bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
+                               .json = cli_value(args, "json") != NULL,
+                               .spec = cli_value(args, "spec"),
+                               .shape = cli_value(args, "shape")};
+    const char *dtype = cli_value(args, "dtype");
+    if (dtype && !cli_dtype(dtype, &settings.dtype)) return EXIT_WRONG_USE;
+    const char *clock = cli_value(args, "clock");
+    if (clock && strcmp(clock, "wall") && strcmp(clock, "processor")) {
+        return cli_wrong_use("--clock is wall or processor, not '%s'", clock);
+    }
+    if (clock && !strcmp(clock, "processor")) {
+        if (omp_get_max_threads() > 1) {
+            return cli_wrong_use("--clock processor adds up threads; run it with OMP_NUM_THREADS=1");
+        }
+        bench_use_processor_time();
+    }
+    int wrong = optim || pictures ? EXIT_SUCCESS : bench_groups_check(&settings);
+    if (wrong) return wrong;
+    print_machine(settings.json);
+    psgd_status status = optim      ? bench_optim(&settings)
+                         : pictures ? bench_pictures(cli_value(args, "data"))
+                                    : bench_groups(&settings);
+    return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
+}
+
+static const cli_flag flags[] = {
+    {"quick", NULL, "fewer cases and runs: about a minute"},
+    {"json", NULL, "one JSON object a line"},
+    {"dtype", "f32|f64", "number type [f32]"},
+    {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},
+    {"spec", "SPEC", "only cases of this group"},
+    {"shape", "D1xD2", "only cases of this shape; with --spec any spec and shape"},
+    {"data", "DIR", "pictures: JPEGs in class folders"},
+    {0},
+};
+
+const cli_verb verb_bench = {
+    .name = "bench",
+    .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--clock wall|processor] [--spec SPEC] [--shape "
+             "D1xD2] | "
+             "psgd bench optim [--quick] | psgd bench pictures --data DIR",
+    .summary = "Measure groups and optimizers beside the limits of this machine",
+    .flags = flags,
+    .more = "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are those that an op\n"
+            "needs at least; the last column compares with what the machine itself did between the runs. Sets of\n"
+            "less than 64 MB may sit in a cache and are not compared. Threads: OMP_NUM_THREADS.\n",
+    .run = run,
+};

@@ -1,0 +1,141 @@
+/* Which specs and shapes are measured, and what each op on them costs at least. */
+#include "cli/bench/bench.h"
+
+#include <string.h>
+
+/* AlexNet, LSTM and LeNet of the paper, and vectors. */
+const bench_case bench_cases[] = {
+    {"tri", "2", true},
+    {"tri", "100", true},
+    {"tri", "1000", true},
+    {"tri", "4000", true},
+    {"diag", "1000000", true},
+    {"diag", "62400000", true},
+    {"xmat", "1000000", false},
+    {"xmat", "62400000", true},
+    {"scan", "120x257", true},
+    {"scan", "800x401", true},
+    {"scan", "33278x201", true},
+    {"scan", "96x364", false},
+    {"scan", "256x2401", false},
+    {"scan", "384x2305", false},
+    {"scan", "384x3457", false},
+    {"scan", "256x3457", true},
+    {"scan", "1000x4097", true},
+    {"scan", "4096x4097", true},
+    {"scan", "4096x9217", true},
+    {"kron(diag,diag)", "800x401", false},
+    {"kron(diag,diag)", "33278x201", false},
+    {"kron(diag,diag)", "4096x4097", true},
+    {"kron(diag,diag)", "4096x9217", true},
+    {"scaw", "120x257", true},
+    {"scaw", "800x401", true},
+    {"scaw", "33278x201", true},
+    {"scaw", "96x364", false},
+    {"scaw", "256x2401", false},
+    {"scaw", "384x2305", false},
+    {"scaw", "384x3457", false},
+    {"scaw", "256x3457", true},
+    {"scaw", "1000x4097", true},
+    {"scaw", "4096x4097", false},
+    {"scaw", "4096x9217", false},
+    {"kron(tri,diag)", "800x401", false},
+    {"kron(tri,diag)", "1000x4097", true},
+    {"kron(tri,diag)", "4096x4097", false},
+    {"kron(norm,tri)", "800x401", true},
+    {"kron(norm,tri)", "1000x4097", true},
+    {"kron(tri,norm)", "1000x4097", false},
+    {"kron(tri,tri)", "120x257", true},
+    {"kron(tri,tri)", "96x364", false},
+    {"kron(tri,tri)", "800x401", true},
+    {"kron(tri,tri)", "256x2401", false},
+    {"kron(tri,tri)", "384x2305", false},
+    {"kron(tri,tri)", "384x3457", false},
+    {"kron(tri,tri)", "256x3457", false},
+    {"kron(tri,tri)", "1000x4097", false},
+    {"kron(tri,tri)", "4096x4097", false},
+    {"kron(tri,tri)", "4096x9217", false},
+};
+
+const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];
+
+/* Numbers that the passes of a flat group move for each parameter: those that write an array of their own, and those
+ * that write what they have read. */
+typedef struct flat_rule {
+    const char *spec;
+    double written[BENCH_OPS], in_place[BENCH_OPS];
+} flat_rule;
+
+/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e; v, h, d, e, d out, e out. apply: Q, x, y out. A step also reads
+ * Q and x, and reads and writes theta. */
+static const flat_rule flat[] = {
+    {"diag", {4, 3, 4}, {3, 0, 3 + 4}},
+    {"xmat", {4, 4, 4}, {6, 0, 6 + 5}},
+};
+
+static bool is(const char *spec, const char *name)
+{
+    return !strcmp(spec, name);
+}
+
+static bool flat_work(const char *spec, int64_t n, double size, bench_op op, bench_work *work)
+{
+    for (size_t i = 0; i < sizeof flat / sizeof flat[0]; i++) {
+        const flat_rule *rule = &flat[i];
+        if (!is(spec, rule->spec)) continue;
+        work->written = rule->written[op] * size * (double)n;
+        work->in_place = rule->in_place[op] * size * (double)n;
+        work->resident = work->written + work->in_place;
+        return true;
+    }
+    if (!is(spec, "tri")) return false;
+    double triangle = (double)n * (double)(n + 1) / 2 * size;
+    work->read = op == BENCH_APPLY ? 2 * triangle : triangle + (op == BENCH_STEP ? 2 * triangle : 0);
+    work->in_place = op == BENCH_APPLY ? 0 : 2 * triangle;
+    work->resident = triangle;
+    return true;
+}
+
+/* One triangular factor of side s on k fibres: trmm and trsm for A and B, two syrk, the product of two triangles. */
+static double triangle_flops(double s, double k, bench_op op)
+{
+    double update = 4 * s * s * k + s * s * s / 3, apply = 2 * s * s * k;
+    return op == BENCH_UPDATE ? update : op == BENCH_APPLY ? apply : update + apply;
+}
+
+/* Anything else, families above all: the bytes that psgd group tells. An estimate, so there is no limit beside it. */
+static bool other_work(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op,
+                       bench_work *work)
+{
+    double update, apply;
+    if (psgd_group_cost(NULL, spec, modes, shape, dtype, NULL, NULL, NULL, &update, NULL, &apply) != PSGD_OK) {
+        return false;
+    }
+    work->read = op == BENCH_UPDATE ? update : op == BENCH_APPLY ? apply : update + apply;
+    return true;
+}
+
+bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work)
+{
+    double size = (double)psgd_dtype_size(dtype);
+    *work = (bench_work){0};
+    if (modes == 1 && flat_work(spec, shape[0], size, op, work)) return true;
+    bool kron = is(spec, "scan") || is(spec, "scaw") || !strncmp(spec, "kron(", 5);
+    if (modes != 2 || !kron) return other_work(spec, modes, shape, dtype, op, work);
+
+    double n = (double)shape[0] * (double)shape[1];
+    bool left = !strncmp(spec, "kron(tri,", 9), right = is(spec, "scaw") || strstr(spec, ",tri)");
+    if (!left && !right) {
+        /* v and h once; x, y and, for a step, theta instead of y. */
+        work->read = op == BENCH_APPLY ? 0 : 2 * n * size;
+        work->written = op == BENCH_APPLY ? 3 * n * size : 0;
+        work->in_place = op == BENCH_STEP ? 3 * n * size : 0;
+        work->resident = work->read + work->written + work->in_place;
+        return true;
+    }
+    if (left) work->flops += triangle_flops((double)shape[0], (double)shape[1], op);
+    if (right) work->flops += triangle_flops((double)shape[1], (double)shape[0], op);
+    work->side = right && (!left || shape[1] > shape[0]) ? shape[1] : shape[0];
+    work->fibres = work->side == shape[1] ? shape[0] : shape[1];
+    return true;
+}

@@ -1,0 +1,253 @@
+/* Measures update, apply and step of each case. Between its runs the limits of the machine are measured as well: on a
+ * shared machine both change from one second to the next, and only their ratio means something. */
+#include "cli/bench/bench.h"
+#include "cli/cli.h"
+#include "core/memory.h"
+#include "precond/precond.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const op_names[BENCH_OPS] = {"update", "apply", "step"};
+static const double IN_CACHE = 64e6;
+
+typedef struct bench_run {
+    const bench_settings *settings;
+    const char *spec, *shape_word;
+    int modes;
+    int64_t shape[32], n;
+    psgd_precond *precond;
+    char *v, *h, *theta;
+    int64_t calls; /* so that pairs alternate: Q neither settles nor runs away */
+} bench_run;
+
+typedef struct bench_result {
+    bench_samples time[BENCH_OPS];
+    bench_samples part[BENCH_OPS]; /* of what the limits measured just before allow */
+} bench_result;
+
+static psgd_status call(bench_run *run, bench_op op)
+{
+    bool swap = run->calls++ % 2;
+    const void *v = swap ? run->h : run->v, *h = swap ? run->v : run->h;
+    if (op != BENCH_APPLY) PSGD_TRY(psgd_precond_update(run->precond, v, h));
+    if (op == BENCH_APPLY) return psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->theta);
+    if (op == BENCH_STEP) psgd__precond_descend(run->precond, 1e-9, run->h, run->theta);
+    return PSGD_OK;
+}
+
+/* Seconds for one call, from as many as make the clock exact. */
+static psgd_status time_op(bench_run *run, bench_op op, double *seconds)
+{
+    int64_t times = 1;
+    for (;;) {
+        double start = bench_now();
+        for (int64_t i = 0; i < times; i++) PSGD_TRY(call(run, op));
+        double spent = bench_now() - start;
+        *seconds = spent / (double)times;
+        if (spent > 2e-4 || times > 1000000) return PSGD_OK;
+        times = spent > 2e-6 ? (int64_t)(4e-4 / spent * (double)times) + 1 : times * 100;
+    }
+}
+
+static bool over_memory(const bench_work *work)
+{
+    return work->flops == 0 && work->resident >= IN_CACHE;
+}
+
+/* What is compared with of this case: memory, a product, or nothing where a cache may hold it. */
+static bench_limits measure_limits(const bench_run *run, const bench_probe *probe)
+{
+    bench_work work;
+    bench_limits limits = {0};
+    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
+    if (work.flops > 0) {
+        limits.product = bench_product_rate(run->settings->dtype, work.fibres, work.side);
+    } else if (over_memory(&work)) {
+        bench_memory_limits(probe, &limits);
+    }
+    return limits;
+}
+
+/* The least time that the limits allow, or 0 where there is nothing to compare with. */
+static double ideal(const bench_work *work, const bench_limits *limits)
+{
+    if (work->flops > 0) return limits->product > 0 ? work->flops / limits->product : 0;
+    if (!over_memory(work) || !(limits->read > 0)) return 0;
+    return work->read / limits->read + work->written / limits->triad + work->in_place / limits->in_place;
+}
+
+static psgd_status measure_op(bench_run *run, bench_op op, const bench_probe *probe, const bench_limits *limits,
+                              bench_result *result)
+{
+    bench_work work;
+    double seconds;
+    bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, op, &work);
+    if (counted && over_memory(&work)) bench_clean_caches(probe);
+    PSGD_TRY(time_op(run, op, &seconds));
+    bench_add(&result->time[op], seconds);
+    if (!counted) return PSGD_OK;
+    double least = ideal(&work, limits);
+    if (least > 0) bench_add(&result->part[op], least / seconds);
+    return PSGD_OK;
+}
+
+static psgd_status measure(bench_run *run, const bench_probe *probe, bench_result *result)
+{
+    double budget = run->settings->quick ? 0.5 : 3, start = bench_now();
+    int least = run->settings->quick ? 3 : 5;
+    for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(call(run, (bench_op)op));
+    for (int i = 0; i < BENCH_MAX_SAMPLES; i++) {
+        double spent = bench_now() - start;
+        if (i > 0 && spent > budget && (i >= least || spent > 20 * budget)) break;
+        bench_limits limits = measure_limits(run, probe);
+        for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, probe, &limits, result));
+    }
+    return PSGD_OK;
+}
+
+static void print_result(const bench_run *run, const bench_result *result)
+{
+    for (int op = 0; op < BENCH_OPS; op++) {
+        bench_work work;
+        const bench_samples *t = &result->time[op];
+        double time = bench_quantile(t, 0.5), low = bench_quantile(t, 0.1), high = bench_quantile(t, 0.9);
+        bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, (bench_op)op, &work);
+        double amount = work.flops > 0 ? work.flops : work.read + work.written + work.in_place;
+        double part = bench_quantile(&result->part[op], 0.5);
+        const char *unit = work.flops > 0 ? "flops" : "bytes";
+        if (run->settings->json) {
+            printf("{\"spec\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,\"p10\":%.6g,"
+                   "\"p90\":%.6g,\"runs\":%d",
+                   run->spec, run->shape_word, psgd_dtype_name(run->settings->dtype), op_names[op], time, low, high,
+                   t->count);
+            if (counted) printf(",\"%s\":%.6g,\"per_second\":%.6g", unit, amount, amount / time);
+            if (counted && part > 0) {
+                printf(",\"limit_per_second\":%.6g,\"of_limit\":%.3f", amount / time / part, part);
+            }
+            puts("}");
+        } else {
+            char share[16] = "";
+            if (part > 0) (void)snprintf(share, sizeof share, "%.0f %%", 100 * part);
+            printf("%-16s %-11s %-7s %11.4f ms (%9.4f .. %9.4f) %9.4g %-5s %8.1f G%s/s %8s\n", run->spec,
+                   run->shape_word, op_names[op], 1e3 * time, 1e3 * low, 1e3 * high, amount, unit, amount / time * 1e-9,
+                   work.flops > 0 ? "FLOP" : "B", share);
+        }
+    }
+    fflush(stdout);
+}
+
+static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const char *source,
+                            const char *shape)
+{
+    bench_run run = {.settings = settings, .spec = source, .shape_word = shape, .n = 1};
+    bench_result result = {0};
+    cli_shape(shape, &run.modes, run.shape);
+    for (int i = 0; i < run.modes; i++) run.n *= run.shape[i];
+    size_t size = psgd_dtype_size(settings->dtype);
+    PSGD_TRY(psgd_precond_create(NULL, source, run.modes, run.shape, settings->dtype, NULL, &run.precond));
+    run.v = psgd__alloc(NULL, run.n, size);
+    run.h = psgd__alloc(NULL, run.n, size);
+    run.theta = psgd__alloc(NULL, run.n, size);
+    psgd_status status = run.v && run.h && run.theta ? PSGD_OK
+                                                     : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
+    if (status == PSGD_OK) {
+        psgd_normal_fill(settings->dtype, 1, 0, 0, 0, run.n, run.v);
+        psgd_normal_fill(settings->dtype, 1, 1, 0, 0, run.n, run.h);
+        memset(run.theta, 0, (size_t)run.n * size);
+        status = measure(&run, probe, &result);
+    }
+    if (status == PSGD_OK) print_result(&run, &result);
+    psgd_precond_free(run.precond);
+    psgd__free(NULL, run.v);
+    psgd__free(NULL, run.h);
+    psgd__free(NULL, run.theta);
+    return status;
+}
+
+/* Normal deviates: what drawing v costs. */
+static void measure_normals(const bench_settings *settings, const bench_probe *probe)
+{
+    bench_samples rate = {0};
+    int64_t count = probe->count / (settings->dtype == PSGD_F64 ? 2 : 1);
+    for (int i = 0; i < 9; i++) {
+        double start = bench_now();
+        psgd_normal_fill(settings->dtype, 1, 0, (uint64_t)i, 0, count, probe->memory);
+        bench_add(&rate, (double)count / (bench_now() - start));
+    }
+    double middle = bench_quantile(&rate, 0.5), low = bench_quantile(&rate, 0.1), high = bench_quantile(&rate, 0.9);
+    if (settings->json) {
+        printf("{\"normals_per_second\":%.6g,\"p10\":%.6g,\"p90\":%.6g,\"dtype\":\"%s\"}\n", middle, low, high,
+               psgd_dtype_name(settings->dtype));
+    } else {
+        printf("normal deviates, %s: %.0f million a second (%.0f .. %.0f)\n", psgd_dtype_name(settings->dtype),
+               middle * 1e-6, low * 1e-6, high * 1e-6);
+    }
+    memset(probe->memory, 0, (size_t)probe->count * sizeof(float));
+}
+
+static void print_limits(const bench_settings *settings, const bench_probe *probe)
+{
+    bench_samples read = {0}, triad = {0}, in_place = {0}, scale = {0}, product = {0};
+    for (int i = 0; i < 7; i++) {
+        bench_limits limits = {0};
+        bench_memory_limits(probe, &limits);
+        bench_add(&read, limits.read);
+        bench_add(&triad, limits.triad);
+        bench_add(&in_place, limits.in_place);
+        bench_add(&scale, bench_write_rate(probe));
+        bench_add(&product, bench_product_rate(settings->dtype, 1536, 1536));
+    }
+    const char *format = settings->json
+                             ? "{\"read\":%.6g,\"triad\":%.6g,\"in_place\":%.6g,\"read_write\":%.6g,"
+                               "\"product\":%.6g}\n"
+                             : "memory, GB/s: %.1f read; %.1f z <- x + c y; %.1f y <- y + c x; %.1f x <- c x; "
+                               "product: %.0f GFLOP/s\n";
+    double unit = settings->json ? 1 : 1e-9;
+    printf(format, unit * bench_quantile(&read, 0.5), unit * bench_quantile(&triad, 0.5),
+           unit * bench_quantile(&in_place, 0.5), unit * bench_quantile(&scale, 0.5),
+           unit * bench_quantile(&product, 0.5));
+}
+
+/* Whether a case of the list is asked for; with both a spec and a shape, these are measured and not the list. */
+static bool wanted(const bench_settings *settings, const bench_case *c)
+{
+    return (!settings->spec || !strcmp(settings->spec, c->spec)) &&
+           (!settings->shape || !strcmp(settings->shape, c->shape)) && (c->quick || !settings->quick);
+}
+
+int bench_groups_check(const bench_settings *settings)
+{
+    int modes;
+    int64_t shape[32];
+    if (settings->shape && !cli_shape(settings->shape, &modes, shape)) return EXIT_WRONG_USE;
+    if (settings->shape && settings->spec) {
+        return cli_status(
+            psgd_group_cost(NULL, settings->spec, modes, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL));
+    }
+    for (int i = 0; i < bench_case_count; i++) {
+        if (wanted(settings, &bench_cases[i])) return EXIT_SUCCESS;
+    }
+    return cli_wrong_use("no case%s has the %s '%s'; with both --spec and --shape any group is measured",
+                         settings->quick ? " of --quick" : "", settings->spec ? "spec" : "shape",
+                         settings->spec ? settings->spec : settings->shape);
+}
+
+psgd_status bench_groups(const bench_settings *settings)
+{
+    bench_probe probe;
+    if (!bench_probe_create(&probe)) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to measure the machine with");
+    print_limits(settings, &probe);
+    measure_normals(settings, &probe);
+    psgd_status status = PSGD_OK;
+    bool own = settings->spec && settings->shape;
+    if (own) status = run_case(settings, &probe, settings->spec, settings->shape);
+    for (int i = 0; !own && i < bench_case_count && status == PSGD_OK; i++) {
+        const bench_case *c = &bench_cases[i];
+        if (wanted(settings, c)) status = run_case(settings, &probe, c->spec, c->shape);
+    }
+    bench_probe_free(&probe);
+    return status;
+}

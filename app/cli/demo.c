@@ -1,0 +1,38 @@
+/* psgd demo: what the library does, in a table and a picture. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "report/demo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static int run(const cli_args *args)
+{
+    const char *out = cli_value(args, "out"), *seed_word = cli_value(args, "seed");
+    int64_t seed = 3;
+    if (args->positional_count > 0) return cli_wrong_use("psgd demo takes flags only, not '%s'", args->positional[0]);
+    if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
+    if (!out) out = "demo";
+
+    text table = {0};
+    psgd_status status = psgd__demo_run(NULL, out, (uint64_t)seed, &table);
+    if (status == PSGD_OK && table.chars) {
+        printf("%s\nThe picture: %s/spectrum.svg and %s/spectrum.png\n", table.chars, out, out);
+    }
+    psgd__text_free(&table);
+    return cli_status(status);
+}
+
+static const cli_flag flags[] = {
+    {"out", "DIR", "folder for the pictures [demo]"},
+    {"seed", "N", "of the problem and of the fit [3]"},
+    {0},
+};
+
+const cli_verb verb_demo = {
+    .name = "demo",
+    .usage = "psgd demo [--out DIR] [--seed N]",
+    .summary = "Fit preconditioners on several groups to an ill-conditioned Hessian and draw the spectra",
+    .flags = flags,
+    .run = run,
+};

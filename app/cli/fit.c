@@ -1,0 +1,92 @@
+/* psgd fit: fits a preconditioner to pairs (v, h) from .npy files. */
+#include "cli/cli.h"
+#include "cli/load.h"
+#include "cli/verbs.h"
+#include "precond/precond.h"
+#include "train/fit.h"
+#include "report/progress.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void show_progress(void *data, int64_t done, int64_t total)
+{
+    psgd__progress_show(data, done, total);
+}
+
+static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_job job)
+{
+    progress bar;
+    text summary = {.context = context};
+    psgd_options *options = NULL;
+    psgd_status status = cli_options(&verb_fit, args, &options);
+    if (status == PSGD_OK) {
+        psgd__progress_start(&bar, stderr, "pair");
+        job.options = options;
+        job.progress = show_progress;
+        job.progress_data = &bar;
+        status = psgd__fit_run(context, &job, &summary);
+        psgd__progress_end(&bar);
+    }
+    if (status == PSGD_OK && summary.chars) fputs(summary.chars, stdout);
+    psgd__text_free(&summary);
+    psgd_options_free(options);
+    return cli_status(status);
+}
+
+static int run(const cli_args *args)
+{
+    static const char *const needed[] = {"group", "shape", "h", "out", NULL};
+    if (args->positional_count > 0) return cli_wrong_use("psgd fit takes flags only, not '%s'", args->positional[0]);
+    for (int i = 0; needed[i]; i++) {
+        if (!cli_value(args, needed[i])) return cli_wrong_use("psgd fit needs --%s", needed[i]);
+    }
+    int64_t shape[32], seed = 0;
+    fit_job job = {.group = cli_value(args, "group"),
+                   .shape = shape,
+                   .v = cli_value(args, "v"),
+                   .h = cli_value(args, "h"),
+                   .apply = cli_value(args, "apply"),
+                   .out = cli_value(args, "out"),
+                   .report = cli_value(args, "report")};
+    const char *dtype = cli_value(args, "dtype"), *seed_word = cli_value(args, "seed");
+    if (!cli_shape(cli_value(args, "shape"), &job.modes, shape)) return EXIT_WRONG_USE;
+    if (dtype && !cli_dtype(dtype, &job.dtype)) return EXIT_WRONG_USE;
+    if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
+    job.seed = (uint64_t)seed;
+
+    psgd_context *context;
+    int status = cli_context(args, &context);
+    if (status != EXIT_SUCCESS) return status;
+    status = fit_and_tell(args, context, job);
+    psgd_context_free(context);
+    return status;
+}
+
+static const cli_flag flags[] = {
+    {"group", "SPEC", "the group that Q lives on; psgd group --list shows all"},
+    {"shape", "D1xD2x..", "the tensor that it acts on"},
+    {"v", "FILE", ".npy of shape (T, D1, D2, ..): v of each pair; else v is drawn from --seed"},
+    {"h", "FILE", ".npy of the same shape: Hessian-vector products, or gradients with fisher"},
+    {"apply", "FILE", ".npy of shape (M, D1, D2, ..): P times each of these goes to PG.npy"},
+    {"out", "DIR", "folder for PG.npy and Q1.npy, Q2.npy, ..; created"},
+    {"report", "FILE",
+     "JSON lines after each update: criterion, its running average, condition and diagonal of each factor"},
+    {"seed", "N", "draw v from this seed where --v is not given [0]"},
+    {"dtype", "f32|f64", "number type of the fit and of what is written [f32]"},
+    {"load", "FILE", "a shared object with groups of your own; may be given several times"},
+    {0},
+};
+
+const cli_verb verb_fit = {
+    .name = "fit",
+    .usage = "psgd fit --group SPEC --shape D1xD2x.. [--v V.npy] --h H.npy [--apply G.npy] --out DIR [options]",
+    .summary = "Fit a preconditioner to pairs (v, h) from .npy files",
+    .flags = flags,
+    .options = psgd__precond_options,
+    .option_count = &psgd__precond_option_count,
+    .more = "The T updates are made in order. Q1.npy, Q2.npy, .. hold one square matrix for each factor of a kron,\n"
+            "or a single one, where that is at most 8192 wide. Arrays are float32 or float64 in C order.\n"
+            "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n",
+    .run = run,
+};

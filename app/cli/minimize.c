@@ -1,0 +1,273 @@
+/* psgd minimize: built-in and user's functions, one method or a table of several. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "core/memory.h"
+#include "optim/minimize.h"
+#include "optim/optim.h"
+#include "problem/problem.h"
+#include "problem/contest.h"
+#include "problem/user_function.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARKS = 5 };
+
+static const int64_t marks[MARKS] = {10, 30, 100, 300, 1000};
+
+/* What is minimised: one of the two. */
+typedef struct subject {
+    problem *built_in;
+    user_function own;
+    psgd_function function;
+    double *start;
+    contest contest;
+} subject;
+
+static int list_functions(void)
+{
+    printf("%-22s %3s %6s  %-42s %s\n", "name", "n", "number", "function", "minima");
+    for (int i = 0; i < psgd__problem_count(); i++) {
+        const problem_kind *kind = psgd__problem_kind(i);
+        problem *p;
+        double minima[PROBLEM_MINIMA];
+        psgd_status status = psgd__problem_create(NULL, kind->name, 0, &p);
+        if (status != PSGD_OK) return cli_status(status);
+        printf("%-22s %3d%s ", kind->name, kind->n, kind->multiple ? "+" : " ");
+        char number[16] = "";
+        if (kind->number) snprintf(number, sizeof number, "%d", kind->number);
+        printf("%5s  %-42s", number, kind->title);
+        int count = psgd__problem_minima(p, minima);
+        for (int k = 0; k < count; k++) printf(" %g", minima[k]);
+        putchar('\n');
+        psgd__problem_free(p);
+    }
+    puts("\nn with a +: --n takes other sizes. number: in More, Garbow and Hillstrom, ACM TOMS 7 (1981).");
+    return EXIT_SUCCESS;
+}
+
+static psgd_status open_built_in(const char *name, int64_t n, subject *s)
+{
+    PSGD_TRY(psgd__problem_create(NULL, name, n, &s->built_in));
+    s->contest.n = psgd__problem_size(s->built_in);
+    s->function = (psgd_function){psgd__problem_evaluate, psgd__problem_product, s->built_in};
+    s->start = psgd__alloc(NULL, s->contest.n, sizeof(double));
+    if (!s->start) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the start");
+    psgd__problem_start(s->built_in, s->start);
+    s->contest.start = s->start;
+    return PSGD_OK;
+}
+
+static psgd_status open_own(const char *path, subject *s)
+{
+    PSGD_TRY(psgd__user_function_open(path, &s->own));
+    s->function = psgd__user_function(&s->own);
+    s->contest.n = s->own.n;
+    s->contest.start = s->own.start;
+    return PSGD_OK;
+}
+
+static void close_subject(subject *s)
+{
+    psgd__problem_free(s->built_in);
+    psgd__user_function_close(&s->own);
+    psgd__free(NULL, s->start);
+}
+
+static const cli_table optimizer_tables[] = {{psgd__optim_options, &psgd__optim_option_count},
+                                             {psgd__precond_options, &psgd__precond_option_count}};
+static const cli_table minimize_tables[] = {{psgd__minimize_options, &psgd__minimize_option_count}};
+
+/* The flags as options of a method. Alone, a method gets all of them and says which it does not know; in a table, each
+ * takes its own. */
+static psgd_status method_options(const char *method, const cli_args *args, bool alone, psgd_options **options)
+{
+    bool minimize = psgd__contest_is_minimize(method);
+    PSGD_TRY(psgd_options_create(NULL, options));
+    if (minimize || alone) PSGD_TRY(cli_options_of(minimize_tables, 1, args, *options));
+    if (!minimize || alone) PSGD_TRY(cli_options_of(optimizer_tables, 2, args, *options));
+    return PSGD_OK;
+}
+
+static int run_one(const subject *s, const char *method, const cli_args *args)
+{
+    psgd_options *options = NULL;
+    contest_mark last;
+    double *x = psgd__alloc(NULL, s->contest.n, sizeof(double));
+    psgd_status status = x ? method_options(method, args, true, &options)
+                           : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld unknowns", (long long)s->contest.n);
+    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, NULL, NULL, x, &last);
+    psgd_options_free(options);
+    if (status == PSGD_OK) {
+        printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n",
+               last.converged         ? "converged"
+               : isfinite(last.value) ? "not converged"
+                                      : "diverged",
+               (long long)last.iteration, (long long)last.evaluations, (long long)last.products, last.seconds);
+        printf("value    %.15g\ngradient %.3g\n", last.value, last.gradient_norm);
+        for (int64_t i = 0; i < s->contest.n && i < 20; i++) printf("x[%lld] %.15g\n", (long long)i, x[i]);
+        if (s->contest.n > 20) printf("... %lld more\n", (long long)s->contest.n - 20);
+    }
+    psgd__free(NULL, x);
+    if (status != PSGD_OK) return cli_status(psgd__fail_in(status, "method %s", method));
+    return last.converged ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+typedef struct table_row {
+    double value[MARKS];
+} table_row;
+
+static void note_mark(void *data, const contest_mark *now)
+{
+    table_row *row = data;
+    for (int k = 0; k < MARKS; k++) {
+        if (now->iteration <= marks[k]) row->value[k] = now->value;
+    }
+}
+
+/* "name:option=value:option=value": the options are set, the name is cut off where it ends. */
+static psgd_status read_entry(char *entry, psgd_options *options)
+{
+    char *at = strchr(entry, ':');
+    while (at) {
+        *at++ = 0;
+        char *equals = strchr(at, '='), *next = strchr(at, ':');
+        if (!equals || (next && next < equals)) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "'%s' in --compare is not of the form option=value", at);
+        }
+        *equals = 0;
+        if (next) *next = 0;
+        PSGD_TRY(psgd_options_set(options, at, equals + 1));
+        at = next;
+    }
+    return PSGD_OK;
+}
+
+static void print_head(void)
+{
+    printf("%-28s", "value after iterations");
+    for (int k = 0; k < MARKS; k++) printf(" %10lld", (long long)marks[k]);
+    printf(" %10s %12s %9s %11s\n", "iterations", "evaluations", "products", "time in ms");
+}
+
+/* Flags go first, so the options of the entry itself win. */
+static psgd_status compare_one(const subject *s, char *entry, const cli_args *args, bool first)
+{
+    char method[64], label[64];
+    size_t length = strcspn(entry, ":");
+    snprintf(label, sizeof label, "%s", entry);
+    snprintf(method, sizeof method, "%.*s", (int)length, entry);
+    psgd_options *options = NULL;
+    contest_mark last;
+    table_row row = {{0}};
+    psgd_status status = method_options(method, args, false, &options);
+    if (status == PSGD_OK) status = read_entry(entry, options);
+    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, note_mark, &row, NULL, &last);
+    psgd_options_free(options);
+    if (status != PSGD_OK) return psgd__fail_in(status, "%s", label);
+
+    if (first) print_head();
+    printf("%-28s", label);
+    for (int k = 0; k < MARKS; k++) printf(" %10.3g", isfinite(last.value) ? row.value[k] : NAN);
+    printf(" %10lld %12lld %9lld %11.3g%s\n", (long long)last.iteration, (long long)last.evaluations,
+           (long long)last.products, last.seconds * 1e3, last.converged ? "  converged" : "");
+    fflush(stdout);
+    return PSGD_OK;
+}
+
+/* The next entry of a list with commas between them, those in brackets aside; the comma becomes an end. */
+static char *next_entry(char **rest)
+{
+    char *entry = *rest, *at = entry;
+    if (!*entry) return NULL;
+    for (int depth = 0; *at && (*at != ',' || depth); at++) depth += (*at == '(') - (*at == ')');
+    *rest = *at ? at + 1 : at;
+    *at = 0;
+    return entry;
+}
+
+static int run_table(const subject *s, const char *entries, const cli_args *args)
+{
+    char *copy = psgd__strdup(NULL, entries), *rest = copy;
+    if (!copy) return cli_failure("no memory for the list of methods");
+    psgd_status status = PSGD_OK;
+    for (char *entry; status == PSGD_OK && (entry = next_entry(&rest));) {
+        status = compare_one(s, entry, args, entry == copy);
+    }
+    psgd__free(NULL, copy);
+    return cli_status(status);
+}
+
+static bool read_limits(const cli_args *args, contest *c, int64_t *n)
+{
+    const char *iterations = cli_value(args, "max-iterations"), *tolerance = cli_value(args, "tolerance");
+    const char *size = cli_value(args, "n");
+    c->iterations = cli_value(args, "compare") ? 1000 : 10000;
+    c->tolerance = 1e-8;
+    *n = 0;
+    if (iterations && !cli_count("max-iterations", iterations, &c->iterations)) return false;
+    if (tolerance && !cli_number("tolerance", tolerance, &c->tolerance)) return false;
+    if (size && !cli_count("n", size, n)) return false;
+    if (size && *n == 0) {
+        cli_wrong_use("--n must be 1 or more");
+        return false;
+    }
+    return true;
+}
+
+static int run(const cli_args *args)
+{
+    if (cli_value(args, "list")) return list_functions();
+    const char *path = cli_value(args, "function"), *entries = cli_value(args, "compare");
+    const char *method = cli_value(args, "method");
+    if (args->positional_count + (path ? 1 : 0) != 1) {
+        return cli_wrong_use("psgd minimize needs one NAME (psgd minimize --list shows them) or --function FILE.so");
+    }
+    int64_t n;
+    subject s = {0};
+    if (!read_limits(args, &s.contest, &n)) return EXIT_WRONG_USE;
+    if (path && n) return cli_wrong_use("--n is for built-in functions; the shared object says its own size");
+    psgd_status status = path ? open_own(path, &s) : open_built_in(args->positional[0], n, &s);
+    s.contest.function = &s.function;
+    int code;
+    if (status != PSGD_OK) {
+        code = cli_status(status);
+    } else if (entries) {
+        code = run_table(&s, entries, args);
+    } else {
+        code = run_one(&s, method ? method : "minimize", args);
+    }
+    close_subject(&s);
+    return code;
+}
+
+static const cli_flag flags[] = {
+    {"list", NULL, "the built-in functions"},
+    {"function", "FILE.so", "a function of your own, see below"},
+    {"n", "N", "number of unknowns, where the function has a choice"},
+    {"method", "NAME", "minimize, psgd, sgd, momentum, adam, lbfgs, ... [minimize]"},
+    {"compare", "LIST", "a table: methods with commas between them, each with its options as in sgd:lr=0.01"},
+    {0},
+};
+
+const cli_verb verb_minimize = {
+    .name = "minimize",
+    .usage = "psgd minimize NAME|--function FILE.so [--method NAME|--compare LIST] [options] | psgd minimize --list",
+    .summary = "Minimise a function, built in or your own",
+    .flags = flags,
+    .options = psgd__minimize_options,
+    .option_count = &psgd__minimize_option_count,
+    .tables = {{psgd__optim_options, &psgd__optim_option_count}, {psgd__precond_options, &psgd__precond_option_count}},
+    .more =
+        "The options up to --lr are those of minimize; the others are those of the other methods.\n\n"
+        "A shared object for --function has these symbols (examples/own_function.c):\n"
+        "  int64_t psgd_function_start(int64_t room, double *x);  returns n, fills x where room is n or more\n"
+        "  int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gradient);  0: all well;\n"
+        "      gradient may be NULL\n"
+        "  int psgd_function_product(int64_t n, const double *x, const double *v, double *h);  optional: h <- Hv\n\n"
+        "  psgd minimize rosenbrock\n"
+        "  psgd minimize wood --compare gd:lr=0.001,momentum:lr=0.001,lbfgs,newton-cg,psgd-newton:group=tri,minimize\n",
+    .run = run,
+};

@@ -1,0 +1,204 @@
+/* psgd paper: the paper's experiments. */
+#include "cli/cli.h"
+#include "cli/paper.h"
+#include "cli/verbs.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/text.h"
+#include "paper/rosenbrock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool cli_paper_methods(const char *list, const char *const *names, int known, int most, int *picked, int *count)
+{
+    *count = 0;
+    for (const char *at = list; *at;) {
+        char word[64];
+        size_t length = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", (int)length, at);
+        int i = 0;
+        while (i < known && strcmp(names[i], word) != 0) i++;
+        if (i == known || *count == most) {
+            const char *near = psgd__nearest(word, names, known);
+            cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
+                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+            return false;
+        }
+        picked[(*count)++] = i;
+        at += length + (at[length] == ',');
+    }
+    if (*count == 0) cli_wrong_use("--methods needs at least one method");
+    return *count > 0;
+}
+
+static void print_table(const rosenbrock_runs *runs)
+{
+    static const int at[] = {10, 50, 100, 150, 200, 300, 500};
+    printf("%-18s", "iteration");
+    for (int k = 0; k < 7; k++) printf(" %28d", at[k]);
+    printf("\n%-18s", "");
+    for (int k = 0; k < 7; k++) printf(" %28s", "median [quartiles]");
+    putchar('\n');
+    for (int m = 0; m < ROSENBROCK_METHODS; m++) {
+        printf("%-18s", psgd__rosenbrock_methods[m].name);
+        for (int k = 0; k < 7; k++) {
+            double q[3];
+            char cell[64];
+            psgd__rosenbrock_quartiles(runs, m, at[k], q);
+            snprintf(cell, sizeof cell, "%.2g [%.2g, %.2g]", q[1], q[0], q[2]);
+            printf(" %28s", cell);
+        }
+        putchar('\n');
+    }
+}
+
+static int rosenbrock(const char *folder)
+{
+    int created;
+    rosenbrock_runs *runs = psgd__alloc(NULL, 1, sizeof *runs);
+    psgd_status status = runs ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the runs");
+    if (status == PSGD_OK) status = psgd__rosenbrock_run_all(runs);
+    if (status == PSGD_OK) status = psgd__folder_create(folder, &created);
+    if (status == PSGD_OK) status = psgd__rosenbrock_csv((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) status = psgd__rosenbrock_logs((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) status = psgd__rosenbrock_figure((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) {
+        print_table((const rosenbrock_runs *)runs);
+        printf("written: %s/rosenbrock.csv, rosenbrock.svg, rosenbrock.png, rosenbrock/*/metrics.jsonl\n", folder);
+    }
+    psgd__free(NULL, runs);
+    return cli_status(status);
+}
+
+/* The step sizes of the paper's sequence: 1, 2 and 5 times powers of ten. */
+static double sequence(int k)
+{
+    static const double digit[] = {1, 2, 5};
+    return digit[(k % 3 + 3) % 3] * pow(10, floor(k / 3.0));
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over the seeds of the value that is reached; methods that draw nothing need one seed. From (-1, 1) a first
+ * step of 0.5 along the gradient ends on the minimum, by coincidence: that does not count. */
+static psgd_status score(const rosenbrock_method *method, double lr, double step, int at, double *result)
+{
+    double values[ROSENBROCK_ITERATIONS + 1], reached[ROSENBROCK_SEEDS];
+    int seeds = method->options[0] ? ROSENBROCK_SEEDS : 1;
+    for (int seed = 0; seed < seeds; seed++) {
+        PSGD_TRY(psgd__rosenbrock_run(method, lr, step, seed, values));
+        reached[seed] = values[1] == 0 ? HUGE_VAL : values[at];
+    }
+    qsort(reached, (size_t)seeds, sizeof reached[0], compare);
+    *result = reached[seeds / 2];
+    return PSGD_OK;
+}
+
+static psgd_status search_method(const rosenbrock_method *method, int at)
+{
+    enum { LEAST = -12, MOST = 0, FIT_LEAST = -6, FIT_MOST = -1 };
+    bool fits = method->options[0] != NULL;
+    double best = HUGE_VAL, best_lr = 0, best_step = 0;
+    for (int f = FIT_LEAST; f <= (fits ? FIT_MOST : FIT_LEAST); f++) {
+        for (int k = LEAST; k <= MOST; k++) {
+            double value, step = fits ? sequence(f) : 0;
+            PSGD_TRY(score(method, sequence(k), step, at, &value));
+            if (value < best) {
+                best = value;
+                best_lr = sequence(k);
+                best_step = step;
+            }
+        }
+    }
+    char step[32] = "";
+    if (fits) snprintf(step, sizeof step, "%g", best_step);
+    printf("%-18s %12g %12s %14.3g\n", method->name, best_lr, step, best);
+    fflush(stdout);
+    return PSGD_OK;
+}
+
+static int search(void)
+{
+    static const int at[] = {200, 1000};
+    for (int k = 0; k < 2; k++) {
+        printf("%-18s %12s %12s  value after %d\n", "method", "best mu", "best mu0", at[k]);
+        for (int m = 0; m < ROSENBROCK_METHODS; m++) {
+            psgd_status status = search_method(&psgd__rosenbrock_methods[m], at[k]);
+            if (status != PSGD_OK) return cli_status(status);
+        }
+    }
+    return EXIT_SUCCESS;
+}
+
+static int run(const cli_args *args)
+{
+    const char *name = args->positional_count == 1 ? args->positional[0] : "";
+    if (!strcmp(name, "wikitext2")) return cli_paper_wikitext2(args);
+    if (!strcmp(name, "imagenet")) return cli_paper_imagenet(args);
+    if (strcmp(name, "rosenbrock") != 0) {
+        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock, wikitext2 or imagenet");
+    }
+    const char *out = cli_value(args, "out");
+    return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
+}
+
+static const cli_flag flags[] = {
+    {"out", "DIR", "where the files go [. or, for wikitext2 and imagenet, a folder of that name]"},
+    {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
+    {"data", "DIR",
+     "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]; imagenet: train/CLASS/*.JPEG and "
+     "val/"},
+    {"methods", "A,B,...", "[wikitext2: sgd,fisher-scan,newton-scan-10,newton-scaw-10; imagenet: see below]"},
+    {"epochs", "N", "passes over the data [wikitext2: 1; synthetic: 2; imagenet: 40]"},
+    {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
+    {"dropout", "P", "[wikitext2: 0.2; synthetic: 0; imagenet: 0.5]"},
+    {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
+    {"batch", "N", "wikitext2: texts side by side [20]; imagenet: pictures of a step [128]"},
+    {"back", "N", "wikitext2: steps back in time [35]"},
+    {"untied", NULL, "wikitext2: embedding and decoder have a matrix each, the gradient of the former is row-sparse"},
+    {"rows", "exact|lazy|whole", "wikitext2 --untied: PSGD's fit of absent rows; whole: dense gradients [exact]"},
+    {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
+    {"init-scale", "X", "[wikitext2: 1; imagenet: 0.1]"},
+    {"update-every", "N", "fit the preconditioners every so many steps [by method]"},
+    {"seed", "N", "[1]"},
+    {"log-every", "N", "steps between entries of the log [20]"},
+    {"checkpoint-every", "N", "steps between checkpoints [wikitext2: 500; imagenet: 1000]"},
+    {"size", "full|small", "imagenet: small is the same net scaled down for 32 x 32 pictures [full]"},
+    {"random-crop", NULL, "imagenet: another crop of a picture in every epoch"},
+    {"mirror", NULL, "imagenet: half of the pictures mirrored, others in every epoch"},
+    {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded pictures, made where they are missing"},
+    {"truth", "FILE",
+     "imagenet: classes of the pictures of a flat val/; also the ILSVRC development kit's, with meta.mat beside it "
+     "[val.txt]"},
+    {"decode-threads", "N", "imagenet: threads that decode pictures while others train [half of the cores]"},
+    {0},
+};
+
+const cli_verb verb_paper = {
+    .name = "paper",
+    .usage =
+        "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ... | psgd "
+        "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
+    .summary = "Do an experiment of the paper again",
+    .flags = flags,
+    .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
+            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
+            "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
+            "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
+            "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
+            "sparse-adam, fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every\n"
+            "10th step).\n\n"
+            "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
+            "flat val/ with a file that says which class each picture has. 40 epochs, step size mu for the first half\n"
+            "and mu/10 for the second; top-1 and top-5 with one crop. Runs go on where they were stopped; a report\n"
+            "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
+            "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
+    .run = run,
+};

@@ -1,0 +1,49 @@
+/* psgd report: a page, and figures, from the metric logs of runs. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "report/report.h"
+
+static psgd_status write_all(const cli_args *args, report *from)
+{
+    const char *out = cli_value(args, "out"), *figure = cli_value(args, "figure");
+    for (int i = 0; i < args->positional_count; i++) PSGD_TRY(psgd__report_add(from, args->positional[i]));
+    if (out || !figure) {
+        out = out ? out : "report.html";
+        PSGD_TRY(psgd__report_page(from, out));
+        printf("%s: %d run%s\n", out, from->run_count, from->run_count == 1 ? "" : "s");
+    }
+    if (!figure) return PSGD_OK;
+    const char *against = cli_value(args, "against");
+    return psgd__report_figure(from, cli_value(args, "metric"), against ? against : "step", figure);
+}
+
+static int run(const cli_args *args)
+{
+    if (args->positional_count == 0) return cli_wrong_use("psgd report needs at least one RUN, the folder of a run");
+    report gathered = {0};
+    int status = cli_status(write_all(args, &gathered));
+    psgd__report_free(&gathered);
+    return status;
+}
+
+static const cli_flag flags[] = {
+    {"out", "FILE", "the page, also -o FILE [report.html, or none with --figure]"},
+    {"figure", "STEM", "also draw STEM.svg and STEM.png (STEM-TASK.svg for several tasks)"},
+    {"metric", "'SPLIT NAME'", "what the figure shows, as in 'valid perplexity' [the first that the runs share]"},
+    {"against", "step|epoch|seconds", "the figure's horizontal axis [step]"},
+    {0},
+};
+
+const cli_verb verb_report = {
+    .name = "report",
+    .usage = "psgd report RUN... [-o report.html] [--figure STEM]",
+    .summary = "Make one page with the curves, results, settings and preconditioners of runs",
+    .flags = flags,
+    .more = "A RUN is the folder of a run (with metrics.jsonl in it), a folder of such folders, or a log itself.\n"
+            "The page needs no network and no other file. A run that is still going can be looked at.\n",
+    .run = run,
+};

@@ -1,0 +1,204 @@
+/* psgd train, resume and eval. */
+#include "cli/cli.h"
+#include "cli/verbs.h"
+#include "optim/optim.h"
+#include "precond/precond.h"
+#include "report/progress.h"
+#include "train/train.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+static void show_step(void *data, int64_t done, int64_t total, double loss)
+{
+    progress *bar = data;
+    psgd__progress_note(bar, "loss %.4f", loss);
+    psgd__progress_show(bar, done, total);
+}
+
+static void show_epoch(void *data, int64_t epoch, double train_loss, double test_loss, double error, double seconds)
+{
+    psgd__progress_end(data);
+    printf("epoch %lld: training loss %.5f, test loss %.5f", (long long)epoch, train_loss, test_loss);
+    if (isfinite(error)) printf(", error %.2f %%", 100 * error);
+    printf(", %.1f s\n", seconds);
+    fflush(stdout);
+}
+
+/* Pictures that could not be read, where there are any. */
+static void report_reading(const trainer *self)
+{
+    train_reading reading = psgd__trainer_reading(self);
+    if (reading.passed_over == 0) return;
+    printf("%lld pictures could not be read and were passed over; the first: %s\n", (long long)reading.passed_over,
+           reading.first_bad);
+}
+
+/* Flags other than the verb's switches are settings of the run. */
+static int collect(const cli_args *args, train_setting settings[TRAIN_MAX_SETTINGS])
+{
+    static const char *const switches[] = {"dry-run", "weights", NULL};
+    int count = 0;
+    for (int i = 0; i < args->flag_count && count < TRAIN_MAX_SETTINGS - 1; i++) {
+        bool is_switch = false;
+        for (int k = 0; switches[k]; k++) is_switch = is_switch || !strcmp(switches[k], args->name[i]);
+        if (!is_switch) settings[count++] = (train_setting){args->name[i], args->value[i]};
+    }
+    return count;
+}
+
+/* Trains to the end or to an interrupt, and says how to go on. */
+static int run_trainer(trainer *self)
+{
+    progress bar;
+    bool stopped;
+    struct sigaction catch = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &catch, NULL);
+    sigaction(SIGTERM, &catch, NULL);
+    psgd__progress_start(&bar, stderr, "step");
+    train_watch watch = {.step = show_step, .epoch = show_epoch, .data = &bar, .stop = &interrupted};
+    psgd_status status = psgd__trainer_run(self, &watch, &stopped);
+    psgd__progress_end(&bar);
+    if (status != PSGD_OK) return cli_status(status);
+    report_reading(self);
+    const char *folder = psgd__trainer_folder(self);
+    if (!stopped) return EXIT_SUCCESS;
+    printf("stopped after step %lld", (long long)psgd__trainer_step(self));
+    if (folder) printf("; go on with: psgd resume %s", folder);
+    puts(folder ? "" : "; without --out nothing was saved");
+    return EXIT_FAILURE;
+}
+
+static int train(const cli_args *args)
+{
+    train_setting settings[TRAIN_MAX_SETTINGS];
+    if (args->positional_count != 1) return cli_wrong_use("psgd train needs one MODEL; psgd train --help lists them");
+    int count = collect(args, settings);
+    settings[count++] = (train_setting){"model", args->positional[0]};
+    trainer *self = NULL;
+    psgd_status status = psgd__trainer_create(NULL, count, settings, &self);
+    const char *weights = cli_value(args, "weights");
+    if (status == PSGD_OK && weights) status = psgd__trainer_load_weights(self, weights);
+    if (status != PSGD_OK) {
+        psgd__trainer_free(self);
+        return cli_status(status);
+    }
+    int code;
+    if (cli_value(args, "dry-run")) {
+        text lines = {0};
+        status = psgd__trainer_describe(self, &lines);
+        if (status == PSGD_OK) fputs(lines.chars, stdout);
+        psgd__text_free(&lines);
+        code = cli_status(status);
+    } else {
+        code = run_trainer(self);
+    }
+    psgd__trainer_free(self);
+    return code;
+}
+
+static int resume(const cli_args *args)
+{
+    train_setting settings[TRAIN_MAX_SETTINGS];
+    if (args->positional_count != 1) return cli_wrong_use("psgd resume needs the folder of one run");
+    int count = collect(args, settings);
+    trainer *self = NULL;
+    psgd_status status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
+    if (status != PSGD_OK) return cli_status(status);
+    int code = run_trainer(self);
+    psgd__trainer_free(self);
+    return code;
+}
+
+/* A run by its folder, or a model with weights from a file. */
+static int evaluate(const cli_args *args)
+{
+    train_setting settings[TRAIN_MAX_SETTINGS];
+    const char *weights = cli_value(args, "weights");
+    if (args->positional_count != 1) return cli_wrong_use("psgd eval needs one RUN, or one MODEL with --weights");
+    int count = collect(args, settings);
+    trainer *self = NULL;
+    psgd_status status;
+    if (weights) {
+        settings[count++] = (train_setting){"model", args->positional[0]};
+        status = psgd__trainer_create(NULL, count, settings, &self);
+        if (status == PSGD_OK) status = psgd__trainer_load_weights(self, weights);
+    } else {
+        status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
+    }
+    train_score score;
+    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &score);
+    if (status == PSGD_OK) {
+        printf("test loss %.6f\n", score.loss);
+        if (isfinite(score.error)) printf("test error %.2f %%\n", 100 * score.error);
+        if (isfinite(score.top5_error)) printf("test top-5 error %.2f %%\n", 100 * score.top5_error);
+        report_reading(self);
+    }
+    psgd__trainer_free(self);
+    return cli_status(status);
+}
+
+static const cli_flag train_flags[] = {
+    {"dry-run", NULL, "print shapes, groups, bytes and flops, and stop"},
+    {"weights", "FILE", "start from weights in a safetensors file, not from random ones"},
+    {0},
+};
+
+static const cli_flag eval_flags[] = {
+    {"weights", "FILE", "weights of the MODEL in a safetensors file"},
+    {0},
+};
+
+#define TRAIN_TABLES                                                                                                   \
+    .options = psgd__train_options, .option_count = &psgd__train_option_count,                                         \
+    .tables = {{psgd__model_options, &psgd__model_option_count},                                                       \
+               {psgd__optim_options, &psgd__optim_option_count},                                                       \
+               {psgd__precond_options, &psgd__precond_option_count}}
+
+const cli_verb verb_train = {
+    .name = "train",
+    .usage = "psgd train MODEL --data SOURCE [--optimizer NAME] [--out DIR] [options]",
+    .summary = "Train a model",
+    .flags = train_flags,
+    TRAIN_TABLES,
+    .more =
+        "Models: logistic, mlp, lenet5, alexnet (pictures), rnn, lstm (sequences).\n"
+        "Sources:\n"
+        "  digits             28 x 28 digits that we draw\n"
+        "  xor:LENGTH         delayed XOR;  adding:LENGTH  the adding problem\n"
+        "  idx:DIR            IDX files as MNIST has them, plain or .gz\n"
+        "  images:DIR         JPEGs in class folders, DIR/train/CLASS/.. and DIR/test/.., or DIR/CLASS/..\n"
+        "  csv:FILE           a sample a line, its label last\n"
+        "  npy:X.npy,Y.npy    NumPy arrays\n\n"
+        "  psgd train lenet5 --data digits --optimizer psgd-newton --group 'kron(tri,tri)' --lr 0.1 --lr-end 0.001 \\\n"
+        "      --clip 0.1 --clip-by sqrt --l2 1e-6 --out run\n",
+    .run = train,
+};
+
+const cli_verb verb_resume = {
+    .name = "resume",
+    .usage = "psgd resume RUN [options that replace those of the run]",
+    .summary = "Go on with a run from its checkpoint",
+    TRAIN_TABLES,
+    .run = resume,
+};
+
+const cli_verb verb_eval = {
+    .name = "eval",
+    .usage = "psgd eval RUN | psgd eval MODEL --weights FILE --data SOURCE",
+    .summary = "Loss and error of a run or of weights on test samples",
+    .flags = eval_flags,
+    TRAIN_TABLES,
+    .run = evaluate,
+};

@@ -1,0 +1,173 @@
+#include "data/format/npy_header.h"
+#include "core/memory.h"
+#include "core/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct cursor {
+    const char *at;
+    npy_file *npy;
+    char type[64]; /* what descr says */
+    bool fortran, seen_type, seen_order, seen_shape;
+} cursor;
+
+static psgd_status malformed(const cursor *c, const char *wanted)
+{
+    int shown = 0; /* only what a terminal can show */
+    while (shown < 20 && c->at[shown] >= ' ' && c->at[shown] <= '~') shown++;
+    return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header is malformed: expected %s before '%.*s'", c->npy->path,
+                      wanted, shown, c->at);
+}
+
+static void skip_space(cursor *c)
+{
+    c->at += strspn(c->at, " \t\r\n");
+}
+
+static bool take(cursor *c, char wanted)
+{
+    skip_space(c);
+    if (*c->at != wanted) return false;
+    c->at++;
+    return true;
+}
+
+/* 'word' or "word" without escapes. */
+static psgd_status read_string(cursor *c, char *word, size_t room)
+{
+    skip_space(c);
+    char quote = *c->at;
+    const char *end = quote == '\'' || quote == '"' ? strchr(c->at + 1, quote) : NULL;
+    if (!end) return malformed(c, "a quoted word");
+    size_t length = (size_t)(end - c->at - 1);
+    if (length >= room) return malformed(c, "a shorter word");
+    for (size_t i = 0; i < length; i++) {
+        if (c->at[i + 1] < ' ' || c->at[i + 1] > '~') return malformed(c, "a plain word");
+        word[i] = c->at[i + 1];
+    }
+    word[length] = 0;
+    c->at = end + 1;
+    return PSGD_OK;
+}
+
+static psgd_status read_type(cursor *c)
+{
+    skip_space(c);
+    if (*c->at == '[') {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s holds records; psgd reads plain arrays of float32 or float64",
+                          c->npy->path);
+    }
+    return read_string(c, c->type, sizeof c->type);
+}
+
+static psgd_status read_order(cursor *c)
+{
+    skip_space(c);
+    for (int i = 0; i < 2; i++) {
+        const char *word = i ? "True" : "False";
+        size_t length = strlen(word);
+        if (strncmp(c->at, word, length)) continue;
+        c->fortran = i;
+        c->at += length;
+        return PSGD_OK;
+    }
+    return malformed(c, "True or False");
+}
+
+static psgd_status read_shape(cursor *c)
+{
+    npy_file *npy = c->npy;
+    npy->modes = 0;
+    npy->count = 1;
+    if (!take(c, '(')) return malformed(c, "'('");
+    while (!take(c, ')')) {
+        char *end;
+        bool digit = *c->at >= '0' && *c->at <= '9';
+        if (!digit) return malformed(c, "a size");
+        if (npy->modes == NPY_MAX_MODES) {
+            return psgd__fail(PSGD_ERR_FORMAT, "%s has more than %d modes", npy->path, NPY_MAX_MODES);
+        }
+        long long size = strtoll(c->at, &end, 10); /* saturates, and then does not fit below */
+        if (!psgd__mul_fits(npy->count, size, &npy->count)) {
+            return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more numbers than can be counted", npy->path);
+        }
+        npy->shape[npy->modes++] = size;
+        c->at = *end == 'L' ? end + 1 : end; /* Python 2 wrote 3L */
+        if (!take(c, ',')) {
+            if (take(c, ')')) break;
+            return malformed(c, "',' or ')'");
+        }
+    }
+    return PSGD_OK;
+}
+
+static psgd_status read_entry(cursor *c)
+{
+    char key[32];
+    PSGD_TRY(read_string(c, key, sizeof key));
+    if (!take(c, ':')) return malformed(c, "':'");
+    if (!strcmp(key, "descr")) {
+        c->seen_type = true;
+        return read_type(c);
+    }
+    if (!strcmp(key, "fortran_order")) {
+        c->seen_order = true;
+        return read_order(c);
+    }
+    if (!strcmp(key, "shape")) {
+        c->seen_shape = true;
+        return read_shape(c);
+    }
+    return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header has an unknown key '%s'", c->npy->path, key);
+}
+
+/* Fortran order is C order where at most one size is above 1, or one is 0. */
+static bool order_matters(const npy_file *npy)
+{
+    int long_modes = 0;
+    for (int i = 0; i < npy->modes; i++) long_modes += npy->shape[i] > 1;
+    return npy->count > 0 && long_modes > 1;
+}
+
+static psgd_status accept(cursor *c)
+{
+    npy_file *npy = c->npy;
+    bool order = c->type[0] && strchr("<>=|", c->type[0]);
+    const char *kind = order ? c->type + 1 : c->type;
+    bool f32 = !strcmp(kind, "f4"), f64 = !strcmp(kind, "f8");
+    if (!f32 && !f64) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "%s holds numbers of type '%s'; psgd reads float32 ('<f4') and float64 ('<f8')", npy->path,
+                          c->type);
+    }
+    npy->dtype = f64 ? PSGD_F64 : PSGD_F32;
+    npy->swapped = c->type[0] == '>';
+    if (c->fortran && order_matters(npy)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s is in Fortran order; save numpy.ascontiguousarray(x) instead",
+                          npy->path);
+    }
+    int64_t bytes;
+    if (!psgd__mul_fits(npy->count, (int64_t)psgd_dtype_size(npy->dtype), &bytes)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more numbers than can be counted", npy->path);
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd__npy_parse_header(const char *header, npy_file *npy)
+{
+    cursor c = {.at = header, .npy = npy};
+    if (!take(&c, '{')) return malformed(&c, "'{'");
+    while (!take(&c, '}')) {
+        PSGD_TRY(read_entry(&c));
+        if (!take(&c, ',')) {
+            if (take(&c, '}')) break;
+            return malformed(&c, "',' or '}'");
+        }
+    }
+    skip_space(&c);
+    if (*c.at) return malformed(&c, "nothing more");
+    const char *missing = !c.seen_type ? "descr" : !c.seen_order ? "fortran_order" : !c.seen_shape ? "shape" : NULL;
+    if (missing) return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header has no '%s'", npy->path, missing);
+    return accept(&c);
+}

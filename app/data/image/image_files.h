@@ -1,0 +1,46 @@
+/* Which picture files there are, and of which class each is. */
+#ifndef PSGD_DATA_IMAGE_IMAGE_FILES_H
+#define PSGD_DATA_IMAGE_IMAGE_FILES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/status.h"
+#include "data/image/devkit.h"
+#include <psgd/context.h>
+
+typedef struct image_file {
+    char *path;
+    int label;
+} image_file;
+
+typedef struct image_files {
+    const psgd_context *context;
+    image_file *file;
+    int64_t count, room;
+    char **class_name; /* [classes], in the order of their names */
+    int64_t classes, class_room;
+    devkit kit; /* what the numbers of a ground truth mean, where it is a development kit's */
+} image_files;
+
+bool psgd__is_folder(const char *path);
+bool psgd__has_folders(const char *path); /* that are not hidden */
+
+/* Adds every picture of the class folders of a folder. A class folder without pictures is an error. */
+psgd_status psgd__image_files_read(image_files *to, const char *folder);
+
+/* Adds the pictures that lie in the folder itself, as ILSVRC has its validation pictures, with classes from truth, a
+ * text with a line for each picture: its class, in the order of their names; or its name and its class. A class is the
+ * name of a class folder, or its number from 0 in the order of names; in a file called ..._ground_truth.txt, which is
+ * what ILSVRC's development kit has, the kit's number, which the meta.mat beside that file explains. */
+psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, const char *truth);
+
+/* Before pictures are added: the classes of other files. */
+psgd_status psgd__image_files_share_classes(image_files *to, const image_files *from);
+
+/* Numbers the classes as other files do, by their names. A class that those do not have is an error. */
+psgd_status psgd__image_files_match(image_files *to, const image_files *other);
+
+void psgd__image_files_free(image_files *files);
+
+#endif

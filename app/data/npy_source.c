@@ -1,0 +1,63 @@
+/* Samples and labels from two .npy files, npy:X.npy,Y.npy: X of shape (samples, ...), Y of shape (samples,). */
+#include "data/format/npy.h"
+#include "data/table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static psgd_status load(const psgd_context *context, const char *path, npy_file *file, float **numbers)
+{
+    PSGD_TRY(psgd__npy_open(context, path, file));
+    PSGD_TRY(psgd__npy_check_finite(file, PSGD_F32));
+    *numbers = psgd__alloc(context, file->count, sizeof **numbers);
+    if (!*numbers) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", path);
+    return psgd__npy_read(file, 0, file->count, PSGD_F32, *numbers);
+}
+
+static psgd_status check(const npy_file *x, const npy_file *y)
+{
+    if (x->modes < 2 || x->modes > SOURCE_MAX_MODES || x->count < 1) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "%s has %d modes and %lld numbers; samples are (count, ...) of 2 to %d modes", x->path,
+                          x->modes, (long long)x->count, SOURCE_MAX_MODES);
+    }
+    if (y->count != x->shape[0]) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s has %lld samples and %s %lld labels", x->path, (long long)x->shape[0],
+                          y->path, (long long)y->count);
+    }
+    return PSGD_OK;
+}
+
+static psgd_status npy_open_source(const psgd_context *context, const char *argument, source_split split,
+                                   const source_settings *settings, source **opened)
+{
+    const char *comma = strchr(argument, ',');
+    char path[4096];
+    if (!comma || !comma[1] || (size_t)(comma - argument) >= sizeof path) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the source npy needs two files: npy:X.npy,Y.npy");
+    }
+    snprintf(path, sizeof path, "%.*s", (int)(comma - argument), argument);
+    npy_file files[2] = {{.handle = -1}, {.handle = -1}};
+    float *x = NULL, *y = NULL;
+    psgd_status status = load(context, path, &files[0], &x);
+    if (status == PSGD_OK) status = load(context, comma + 1, &files[1], &y);
+    if (status == PSGD_OK) status = check(&files[0], &files[1]);
+    if (status == PSGD_OK) {
+        status = psgd__table_open(context, argument, files[0].modes - 1, files[0].shape + 1, files[0].shape[0], x, y,
+                                  split, settings, opened);
+        x = y = NULL;
+    }
+    psgd__free(context, x);
+    psgd__free(context, y);
+    for (int i = 0; i < 2; i++) {
+        if (files[i].path) psgd__npy_close(&files[i]);
+    }
+    return status;
+}
+
+const source_kind psgd__source_npy = {
+    .name = "npy",
+    .argument = "X.npy,Y.npy",
+    .summary = "samples (count, ...) and labels (count,) as NumPy stores them",
+    .open = npy_open_source,
+};

@@ -1,0 +1,108 @@
+/* The registry of models, and what holds for all of them: the penalty, the start. */
+#include "model/model.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/rng.h"
+#include "la/array/normal.h"
+
+static const model *const models[] = {
+    &psgd__model_logistic, &psgd__model_mlp, &psgd__model_lenet5,
+    &psgd__model_alexnet,  &psgd__model_rnn, &psgd__model_lstm,
+};
+
+enum { MODEL_COUNT = sizeof models / sizeof models[0] };
+
+static const char *const activations[] = {"relu", "tanh", "sigmoid", NULL};
+static const char *const sizes[] = {"full", "small", NULL};
+
+#define FIELD(name) offsetof(model_settings, name)
+
+const option_row psgd__model_options[] = {
+    {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6, .help = "units of a hidden layer"},
+    {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp"},
+    {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations, .help = "of the mlp"},
+    {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true,
+     .help = "probability, in the mlp and before the last three matrices of alexnet"},
+    {"size", OPTION_CHOICE, FIELD(size), "full", .choices = sizes,
+     .help = "of alexnet; small: for pictures of 32 x 32"},
+    {"normalise", OPTION_FLAG, FIELD(normalise), "no",
+     .help = "alexnet: batch normalisation of the features that enter each matrix"},
+    {"l2", OPTION_NUMBER, FIELD(l2), "0", 0, HUGE_VAL, .help = "adds L2/2 times the squares of all parameters"},
+};
+const int psgd__model_option_count = sizeof psgd__model_options / sizeof psgd__model_options[0];
+
+const model *psgd__model_at(int index)
+{
+    return index >= 0 && index < MODEL_COUNT ? models[index] : NULL;
+}
+
+psgd_status psgd__model_find(const char *name, const model **found)
+{
+    const char *names[MODEL_COUNT];
+    for (int i = 0; i < MODEL_COUNT; i++) {
+        names[i] = models[i]->name;
+        if (strcmp(name, names[i])) continue;
+        *found = models[i];
+        return PSGD_OK;
+    }
+    const char *near = psgd__nearest(name, names, MODEL_COUNT);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no model '%s'%s%s%s", name, near ? "; did you mean " : "",
+                      near ? near : "", near ? "?" : "");
+}
+
+/* loss + (l2 / 2) sum of squares of every parameter. */
+static psgd_node penalised(psgd_graph *graph, psgd_node loss, double l2)
+{
+    for (int p = 0; p < psgd_graph_parameter_count(graph); p++) {
+        loss = psgd_graph_add(graph, loss, psgd_graph_l2(graph, psgd_graph_parameter_node(graph, p), l2));
+    }
+    return loss;
+}
+
+psgd_status psgd__model_graph(const psgd_context *context, const model *kind, psgd_dtype dtype,
+                              const model_shape *shape, const model_settings *settings, psgd_graph **graph,
+                              model_nodes *nodes)
+{
+    if (kind->sample_modes && kind->sample_modes != shape->modes) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d modes", kind->name,
+                          kind->sample, shape->modes);
+    }
+    PSGD_TRY(psgd_graph_create(context, dtype, graph));
+    model_nodes m = kind->build(*graph, shape, settings);
+    if (settings->l2 > 0) m.loss = penalised(*graph, m.loss, settings->l2);
+    psgd_status status = psgd_graph_finish(*graph, m.loss);
+    if (status != PSGD_OK) {
+        psgd_graph_free(*graph);
+        *graph = NULL;
+        return psgd__fail_in(status, "%s", kind->name);
+    }
+    *nodes = m;
+    return PSGD_OK;
+}
+
+/* Drawn in double for both number types, so that they start from the same numbers. */
+psgd_status psgd__model_start(const psgd_context *context, const model *kind, const psgd_graph *graph, psgd_dtype dtype,
+                              uint64_t seed, void *theta)
+{
+    double *W = psgd__alloc(context, psgd_graph_parameters(graph), sizeof *W);
+    if (!W) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the start of %s", kind->name);
+    for (int p = 0; p < psgd_graph_parameter_count(graph); p++) {
+        const int64_t *shape = psgd_graph_parameter_shape(graph, p);
+        int64_t at = psgd_graph_parameter_offset(graph, p), columns = shape[1], size = shape[0] * columns;
+        double deviation = 1 / sqrt((double)(columns > 1 ? columns - 1 : 1));
+        rng_stream stream = psgd__rng_stream(seed, RNG_INIT, (uint64_t)p, 0);
+        psgd__la_normal_f64(&stream, 0, size, W);
+        for (int64_t i = 0; i < size; i++) W[i] = i % columns == columns - 1 ? 0 : deviation * W[i];
+        if (kind->start) kind->start(p, shape[0], columns, W);
+        for (int64_t i = 0; i < size; i++) {
+            if (dtype == PSGD_F64) ((double *)theta)[at + i] = W[i];
+            if (dtype == PSGD_F32) ((float *)theta)[at + i] = (float)W[i];
+        }
+    }
+    psgd__free(context, W);
+    return PSGD_OK;
+}

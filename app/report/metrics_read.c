@@ -1,0 +1,285 @@
+/* Reading a metrics log into curves. */
+#include "report/metrics.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/memory.h"
+#include "core/text.h"
+
+static psgd_status no_memory(void)
+{
+    return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to read a metrics log");
+}
+
+/* Doubles an array when it is full. */
+static bool grow(const psgd_context *context, void **array, int64_t used, int64_t *room, size_t size)
+{
+    if (used < *room) return true;
+    int64_t more = *room ? 2 * *room : 16;
+    void *grown = psgd__alloc(context, more, size);
+    if (!grown) return false;
+    if (used) memcpy(grown, *array, (size_t)used * size);
+    psgd__free(context, *array);
+    *array = grown;
+    *room = more;
+    return true;
+}
+
+static const char *string_of(const cJSON *record, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+static double number_of(const cJSON *record, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : 0;
+}
+
+static psgd_status copy_settings(metrics_run *run, const cJSON *settings)
+{
+    int count = cJSON_GetArraySize(settings);
+    run->settings = psgd__alloc(run->context, count, sizeof *run->settings);
+    if (!run->settings) return no_memory();
+    const cJSON *item;
+    cJSON_ArrayForEach(item, settings)
+    {
+        char number[32];
+        const char *value = number;
+        if (cJSON_IsString(item))
+            value = item->valuestring;
+        else if (cJSON_IsNumber(item))
+            snprintf(number, sizeof number, "%.10g", item->valuedouble);
+        else
+            value = cJSON_IsTrue(item) ? "yes" : cJSON_IsFalse(item) ? "no" : "";
+        metrics_setting *to = &run->settings[run->setting_count++];
+        to->name = psgd__strdup(run->context, item->string);
+        to->value = psgd__strdup(run->context, value);
+        if (!to->name || !to->value) return no_memory();
+    }
+    return PSGD_OK;
+}
+
+static psgd_status read_header(metrics_run *run, const cJSON *record)
+{
+    const char *name = string_of(record, "run"), *method = string_of(record, "method");
+    const char *task = string_of(record, "task"), *kind = string_of(record, "kind"), *seed = string_of(record, "seed");
+    if (!kind || strcmp(kind, "header") != 0 || !name || !method)
+        return psgd__fail(PSGD_ERR_FORMAT, "it does not begin with a header that names a run and a method");
+    if (number_of(record, "version") != METRICS_VERSION)
+        return psgd__fail(PSGD_ERR_FORMAT, "it has version %g of the format; this psgd reads version %d",
+                          number_of(record, "version"), METRICS_VERSION);
+    run->run = psgd__strdup(run->context, name);
+    run->method = psgd__strdup(run->context, method);
+    run->task = psgd__strdup(run->context, task ? task : "");
+    if (!run->run || !run->method || !run->task) return no_memory();
+    run->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)fmax(0, number_of(record, "seed"));
+    return copy_settings(run, cJSON_GetObjectItemCaseSensitive(record, "settings"));
+}
+
+static bool same(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool copy_text(const psgd_context *context, const char *from, char **to)
+{
+    *to = from ? psgd__strdup(context, from) : NULL;
+    return !from || *to;
+}
+
+/* The curve that a metric of this record belongs to, made where it is new; NULL where there is no memory. */
+static metrics_curve *find_curve(metrics_run *run, const cJSON *record, const char *name)
+{
+    const char *split = string_of(record, "split"), *tensor = string_of(record, "tensor");
+    for (int i = 0; i < run->curve_count; i++) {
+        metrics_curve *curve = &run->curves[i];
+        if (same(curve->name, name) && same(curve->split, split) && same(curve->tensor, tensor)) return curve;
+    }
+    if (!grow(run->context, (void **)&run->curves, run->curve_count, &run->curve_room, sizeof *run->curves))
+        return NULL;
+    metrics_curve *made = &run->curves[run->curve_count++];
+    *made = (metrics_curve){0};
+    bool copied = copy_text(run->context, name, &made->name) && copy_text(run->context, split, &made->split) &&
+                  copy_text(run->context, tensor, &made->tensor) &&
+                  copy_text(run->context, string_of(record, "group"), &made->group);
+    return copied ? made : NULL;
+}
+
+static psgd_status add_point(metrics_run *run, metrics_curve *curve, metrics_time when, double value)
+{
+    int64_t room = curve->room;
+    if (!grow(run->context, (void **)&curve->when, curve->count, &room, sizeof *curve->when)) return no_memory();
+    if (!grow(run->context, (void **)&curve->value, curve->count, &curve->room, sizeof *curve->value))
+        return no_memory();
+    curve->when[curve->count] = when;
+    curve->value[curve->count++] = value;
+    return PSGD_OK;
+}
+
+/* step, epoch and the like are where a record belongs, not what it says. */
+static bool is_value(const cJSON *item)
+{
+    static const char *const places[] = {"kind", "step", "epoch", "seconds", "split", "tensor", "group"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!strcmp(item->string, places[i])) return false;
+    }
+    return cJSON_IsNumber(item) || cJSON_IsNull(item);
+}
+
+static double value_of(const cJSON *item)
+{
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static psgd_status read_final(metrics_run *run, const cJSON *record)
+{
+    if (run->finished) return psgd__fail(PSGD_ERR_FORMAT, "a second final record");
+    run->finished = true;
+    run->final = psgd__alloc(run->context, cJSON_GetArraySize(record), sizeof *run->final);
+    if (!run->final) return no_memory();
+    const cJSON *item;
+    cJSON_ArrayForEach(item, record)
+    {
+        if (!is_value(item)) continue;
+        metric *to = &run->final[run->final_count++];
+        *to = (metric){.name = psgd__strdup(run->context, item->string), .value = value_of(item)};
+        if (!to->name) return no_memory();
+    }
+    return PSGD_OK;
+}
+
+static psgd_status read_record(metrics_run *run, const cJSON *record)
+{
+    const char *kind = string_of(record, "kind");
+    if (!kind || !cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(record, "step")))
+        return psgd__fail(PSGD_ERR_FORMAT, "a record without a kind or a step");
+    metrics_time when = {.step = (int64_t)number_of(record, "step"),
+                         .epoch = number_of(record, "epoch"),
+                         .seconds = number_of(record, "seconds")};
+    run->last = when;
+    if (!strcmp(kind, "final")) return read_final(run, record);
+    if (strcmp(kind, "point") != 0 && strcmp(kind, "health") != 0)
+        return psgd__fail(PSGD_ERR_FORMAT, "there is no record of the kind '%.40s'", kind);
+    if (!string_of(record, *kind == 'p' ? "split" : "tensor"))
+        return psgd__fail(PSGD_ERR_FORMAT, "a record of the kind '%s' needs a %s", kind,
+                          *kind == 'p' ? "split" : "tensor");
+    const cJSON *item;
+    cJSON_ArrayForEach(item, record)
+    {
+        if (!is_value(item)) continue;
+        metrics_curve *curve = find_curve(run, record, item->string);
+        if (!curve) return no_memory();
+        PSGD_TRY(add_point(run, curve, when, value_of(item)));
+    }
+    return PSGD_OK;
+}
+
+static psgd_status read_line(metrics_run *run, const char *line, int64_t number)
+{
+    cJSON *record = cJSON_Parse(line);
+    psgd_status status;
+    if (!cJSON_IsObject(record)) {
+        status = psgd__fail(PSGD_ERR_FORMAT, "not a JSON object");
+    } else {
+        status = number == 1 ? read_header(run, record) : read_record(run, record);
+    }
+    cJSON_Delete(record);
+    return status;
+}
+
+static psgd_status read_lines(metrics_run *run, FILE *file, const char *path)
+{
+    char *line = NULL;
+    size_t room = 0;
+    int64_t number = 0;
+    psgd_status status = PSGD_OK;
+    for (ssize_t length; status == PSGD_OK && (length = getline(&line, &room, file)) > 0;) {
+        if (line[length - 1] != '\n' && number > 0) break; /* cut off while it was written */
+        status = read_line(run, line, ++number);
+        if (status != PSGD_OK) psgd__fail_in(status, "'%s' line %lld", path, (long long)number);
+    }
+    free(line);
+    if (status == PSGD_OK && ferror(file))
+        status = psgd__fail(PSGD_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
+    if (status == PSGD_OK && number == 0) status = psgd__fail(PSGD_ERR_FORMAT, "the metrics log '%s' is empty", path);
+    return status;
+}
+
+psgd_status psgd__metrics_read(const psgd_context *context, const char *path, metrics_run **run)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) return psgd__fail(PSGD_ERR_IO, "cannot read '%s': %s", path, strerror(errno));
+    text log = {.context = context};
+    psgd__text_add(&log, S_ISDIR(about.st_mode) ? "%s/%s" : "%s", path, METRICS_FILE);
+    metrics_run *made = psgd__alloc(context, 1, sizeof *made);
+    if (log.failed || !made) {
+        psgd__text_free(&log);
+        psgd__free(context, made);
+        return no_memory();
+    }
+    made->context = context;
+
+    psgd_status status;
+    FILE *file = fopen(log.chars, "r");
+    if (!file) {
+        status = errno == ENOENT
+                     ? psgd__fail(PSGD_ERR_FORMAT, "'%s' is not the folder of a run: it has no %s", path, METRICS_FILE)
+                     : psgd__fail(PSGD_ERR_IO, "cannot open '%s': %s", log.chars, strerror(errno));
+    } else {
+        status = read_lines(made, file, log.chars);
+        fclose(file);
+    }
+    psgd__text_free(&log);
+    if (status != PSGD_OK) {
+        psgd__metrics_free(made);
+        return status;
+    }
+    *run = made;
+    return PSGD_OK;
+}
+
+static void free_curve(const psgd_context *context, metrics_curve *curve)
+{
+    psgd__free(context, curve->split);
+    psgd__free(context, curve->tensor);
+    psgd__free(context, curve->group);
+    psgd__free(context, curve->name);
+    psgd__free(context, curve->when);
+    psgd__free(context, curve->value);
+}
+
+void psgd__metrics_free(metrics_run *run)
+{
+    if (!run) return;
+    const psgd_context *context = run->context;
+    for (int i = 0; i < run->curve_count; i++) free_curve(context, &run->curves[i]);
+    for (int i = 0; i < run->setting_count; i++) {
+        psgd__free(context, (void *)run->settings[i].name);
+        psgd__free(context, (void *)run->settings[i].value);
+    }
+    for (int i = 0; i < run->final_count; i++) psgd__free(context, (void *)run->final[i].name);
+    psgd__free(context, run->curves);
+    psgd__free(context, run->settings);
+    psgd__free(context, run->final);
+    psgd__free(context, run->run);
+    psgd__free(context, run->method);
+    psgd__free(context, run->task);
+    psgd__free(context, run);
+}
+
+const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *split, const char *name)
+{
+    for (int i = 0; i < run->curve_count; i++) {
+        const metrics_curve *curve = &run->curves[i];
+        if (same(curve->split, split) && !strcmp(curve->name, name)) return curve;
+    }
+    return NULL;
+}

@@ -1,0 +1,255 @@
+/* Gathering runs, and the page: a template with the runs as JSON in it. The script in page/ does the rest. */
+#include "report/report.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "core/memory.h"
+#include "core/text.h"
+#include "report/page.h"
+
+static psgd_status no_memory(void)
+{
+    return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the report");
+}
+
+/* Says where a run comes from when another one has its name. */
+static psgd_status tell_apart(report *to, metrics_run *run, const char *path)
+{
+    for (int i = 0; i < to->run_count; i++) {
+        if (strcmp(to->runs[i]->run, run->run) != 0 || strcmp(to->runs[i]->task, run->task) != 0) continue;
+        text name = {.context = to->context};
+        psgd__text_add(&name, "%s (%s)", run->run, path);
+        if (name.failed) return no_memory();
+        psgd__free(to->context, run->run);
+        run->run = name.chars;
+        return PSGD_OK;
+    }
+    return PSGD_OK;
+}
+
+static psgd_status add_run(report *to, const char *path)
+{
+    metrics_run *run;
+    PSGD_TRY(psgd__metrics_read(to->context, path, &run));
+    psgd_status status = tell_apart(to, run, path);
+    if (status == PSGD_OK && to->run_count == to->run_room) {
+        int room = to->run_room ? 2 * to->run_room : 16;
+        metrics_run **grown = psgd__alloc(to->context, room, sizeof(metrics_run *));
+        if (grown) {
+            if (to->runs) memcpy(grown, to->runs, (size_t)to->run_count * sizeof(metrics_run *));
+            psgd__free(to->context, to->runs);
+            to->runs = grown;
+            to->run_room = room;
+        } else {
+            status = no_memory();
+        }
+    }
+    if (status != PSGD_OK) {
+        psgd__metrics_free(run);
+        return status;
+    }
+    to->runs[to->run_count++] = run;
+    return PSGD_OK;
+}
+
+/* folder/name/METRICS_FILE is there. */
+static bool has_log(const psgd_context *context, const char *folder, const char *name)
+{
+    text path = {.context = context};
+    psgd__text_add(&path, "%s/%s/%s", folder, name, METRICS_FILE);
+    bool found = !path.failed && access(path.chars, F_OK) == 0;
+    psgd__text_free(&path);
+    return found;
+}
+
+static psgd_status add_runs_in(report *to, const char *folder)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, NULL, alphasort), found = 0;
+    if (count < 0) return psgd__fail(PSGD_ERR_IO, "cannot read the folder '%s': %s", folder, strerror(errno));
+    psgd_status status = PSGD_OK;
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (status == PSGD_OK && *name != '.' && has_log(to->context, folder, name)) {
+            text path = {.context = to->context};
+            psgd__text_add(&path, "%s/%s", folder, name);
+            status = path.failed ? no_memory() : add_run(to, path.chars);
+            psgd__text_free(&path);
+            found++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (status != PSGD_OK || found > 0) return status;
+    return psgd__fail(PSGD_ERR_FORMAT, "'%s' is not the folder of a run: neither it nor a folder in it has a %s",
+                      folder, METRICS_FILE);
+}
+
+psgd_status psgd__report_add(report *to, const char *path)
+{
+    struct stat about;
+    if (stat(path, &about) != 0) return psgd__fail(PSGD_ERR_IO, "there is no run '%s': %s", path, strerror(errno));
+    if (!S_ISDIR(about.st_mode) || has_log(to->context, path, ".")) return add_run(to, path);
+    return add_runs_in(to, path);
+}
+
+void psgd__report_free(report *to)
+{
+    for (int i = 0; i < to->run_count; i++) psgd__metrics_free(to->runs[i]);
+    psgd__free(to->context, to->runs);
+    *to = (report){.context = to->context};
+}
+
+/* As a JSON string that cannot end the script element it stands in. */
+static void add_string(text *to, const char *chars)
+{
+    psgd__text_add(to, "\"");
+    for (const unsigned char *c = (const unsigned char *)chars; *c; c++) {
+        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<') {
+            psgd__text_add(to, "\\u%04x", *c);
+        } else {
+            psgd__text_add(to, "%c", *c);
+        }
+    }
+    psgd__text_add(to, "\"");
+}
+
+static void add_named(text *to, const char *before, const char *name, const char *value)
+{
+    psgd__text_add(to, "%s", before);
+    add_string(to, name);
+    psgd__text_add(to, ":");
+    add_string(to, value);
+}
+
+static void add_number(text *to, double value)
+{
+    if (isfinite(value)) {
+        psgd__text_add(to, "%.8g", value);
+    } else {
+        psgd__text_add(to, "null");
+    }
+}
+
+/* Which points to show: all, or the extremes of each of REPORT_POINTS / 2 stretches. Returns how many. */
+static int64_t thin(const metrics_curve *curve, int64_t *chosen)
+{
+    int64_t stretches = curve->count > REPORT_POINTS ? REPORT_POINTS / 2 : curve->count, count = 0;
+    for (int64_t s = 0; s < stretches; s++) {
+        int64_t from = s * curve->count / stretches, to = (s + 1) * curve->count / stretches, low = from, high = from;
+        for (int64_t i = from; i < to; i++) {
+            if (curve->value[i] < curve->value[low] || isnan(curve->value[low])) low = i;
+            if (curve->value[i] > curve->value[high] || isnan(curve->value[high])) high = i;
+        }
+        chosen[count++] = low < high ? low : high;
+        if (low != high) chosen[count++] = low < high ? high : low;
+    }
+    if (count && chosen[count - 1] != curve->count - 1)
+        chosen[count++] = curve->count - 1; /* the table shows the last */
+    return count;
+}
+
+static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
+{
+    static const char *const columns[] = {"step", "epoch", "seconds", "value"};
+    add_named(to, "{", "name", curve->name);
+    if (curve->split) add_named(to, ",", "split", curve->split);
+    if (curve->tensor) add_named(to, ",", "tensor", curve->tensor);
+    if (curve->group) add_named(to, ",", "group", curve->group);
+    int64_t count = thin(curve, chosen);
+    for (int column = 0; column < 4; column++) {
+        psgd__text_add(to, ",\"%s\":[", columns[column]);
+        for (int64_t i = 0; i < count; i++) {
+            const metrics_time *when = &curve->when[chosen[i]];
+            if (i > 0) psgd__text_add(to, ",");
+            if (column == 0)
+                psgd__text_add(to, "%" PRId64, when->step);
+            else
+                add_number(to, column == 1 ? when->epoch : column == 2 ? when->seconds : curve->value[chosen[i]]);
+        }
+        psgd__text_add(to, "]");
+    }
+    psgd__text_add(to, "}");
+}
+
+static void add_run_json(text *to, const metrics_run *run, int64_t *chosen)
+{
+    add_named(to, "{", "run", run->run);
+    add_named(to, ",", "method", run->method);
+    add_named(to, ",", "task", run->task);
+    psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"finished\":%s,\"settings\":{", run->seed,
+                   run->finished ? "true" : "false");
+    for (int i = 0; i < run->setting_count; i++)
+        add_named(to, i ? "," : "", run->settings[i].name, run->settings[i].value);
+    psgd__text_add(to, "},\"final\":{");
+    for (int i = 0; i < run->final_count; i++) {
+        psgd__text_add(to, "%s", i ? "," : "");
+        add_string(to, run->final[i].name);
+        psgd__text_add(to, ":");
+        add_number(to, run->final[i].value);
+    }
+    psgd__text_add(to, "},\"last\":{\"step\":%" PRId64 ",\"epoch\":", run->last.step);
+    add_number(to, run->last.epoch);
+    psgd__text_add(to, ",\"seconds\":");
+    add_number(to, run->last.seconds);
+    psgd__text_add(to, "},\"curves\":[");
+    for (int i = 0; i < run->curve_count; i++) {
+        if (i > 0) psgd__text_add(to, ",\n");
+        add_curve(to, &run->curves[i], chosen);
+    }
+    psgd__text_add(to, "]}");
+}
+
+static psgd_status make_data(const report *from, text *data)
+{
+    int64_t *chosen = psgd__alloc(from->context, REPORT_POINTS + 1, sizeof *chosen);
+    if (!chosen) return no_memory();
+    psgd__text_add(data, "{\"version\":\"%s\",\"runs\":[\n", psgd_version());
+    for (int i = 0; i < from->run_count; i++) {
+        if (i > 0) psgd__text_add(data, ",\n");
+        add_run_json(data, from->runs[i], chosen);
+    }
+    psgd__text_add(data, "\n]}");
+    psgd__free(from->context, chosen);
+    return data->failed ? no_memory() : PSGD_OK;
+}
+
+/* Writes the template with each {{name}} replaced. */
+static psgd_status write_page(file_writer *file, const char *data)
+{
+    const struct {
+        const char *name, *chars;
+    } parts[] = {{"{{style}}", psgd__page_style},
+                 {"{{data}}", data},
+                 {"{{chart}}", psgd__page_chart},
+                 {"{{report}}", psgd__page_report}};
+    const char *at = psgd__page_html;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const char *mark = strstr(at, parts[i].name);
+        PSGD_TRY(psgd__file_write(file, at, mark - at));
+        PSGD_TRY(psgd__file_write(file, parts[i].chars, (int64_t)strlen(parts[i].chars)));
+        at = mark + strlen(parts[i].name);
+    }
+    return psgd__file_write(file, at, (int64_t)strlen(at));
+}
+
+psgd_status psgd__report_page(const report *from, const char *path)
+{
+    text data = {.context = from->context};
+    file_writer file = {0};
+    psgd_status status = make_data(from, &data);
+    if (status == PSGD_OK) status = psgd__file_create(from->context, path, &file);
+    if (status == PSGD_OK) status = write_page(&file, data.chars);
+    if (status == PSGD_OK) status = psgd__file_publish(&file);
+    if (status != PSGD_OK) psgd__file_abandon(&file);
+    psgd__text_free(&data);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* Runs side by side: one page to look at, and figures for papers. */
+#ifndef PSGD_REPORT_REPORT_H
+#define PSGD_REPORT_REPORT_H
+
+#include "report/metrics.h"
+
+typedef struct report {
+    const psgd_context *context;
+    metrics_run **runs;
+    int run_count, run_room;
+} report;
+
+/* Adds a run: a log, a folder with one, or a folder of such folders, which are added in the order of their names. Runs
+ * of one task and name get their path beside the name. Start with {.context = c}; on failure what was added stays. */
+psgd_status psgd__report_add(report *to, const char *path);
+void psgd__report_free(report *to);
+
+/* One page that needs nothing else, no network either. Curves of more than REPORT_POINTS points keep the least and the
+ * greatest value of each stretch. */
+enum { REPORT_POINTS = 4000 };
+psgd_status psgd__report_page(const report *from, const char *path);
+
+/* A figure of a metric ("valid perplexity"; NULL: the first that the runs of a task share) against "step", "epoch" or
+ * "seconds", for each task one, as stem.svg and stem.png, with the task in the name where there are several. */
+psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem);
+
+#endif

@@ -1,0 +1,180 @@
+/* The curves of a report as figures for papers, through the plot module. */
+#include "report/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/memory.h"
+#include "core/text.h"
+#include "report/plot.h"
+
+/* "valid perplexity" is the metric perplexity of the split valid. */
+static bool is_metric(const metrics_curve *curve, const char *what)
+{
+    size_t length = curve->split ? strlen(curve->split) : 0;
+    return curve->split && !strncmp(what, curve->split, length) && what[length] == ' ' &&
+           !strcmp(what + length + 1, curve->name);
+}
+
+static const metrics_curve *curve_of(const metrics_run *run, const char *what)
+{
+    for (int i = 0; i < run->curve_count; i++) {
+        if (is_metric(&run->curves[i], what)) return &run->curves[i];
+    }
+    return NULL;
+}
+
+static bool in_task(const report *from, int run, const char *task)
+{
+    return !strcmp(from->runs[run]->task, task);
+}
+
+/* The runs of a task that have this metric. */
+static int count_runs(const report *from, const char *task, const char *what)
+{
+    int count = 0;
+    for (int i = 0; i < from->run_count; i++) count += in_task(from, i, task) && curve_of(from->runs[i], what);
+    return count;
+}
+
+/* The first metric that most runs of a task have. */
+static psgd_status choose_metric(const report *from, const char *task, text *chosen)
+{
+    int most = 0;
+    for (int i = 0; i < from->run_count; i++) {
+        for (int c = 0; in_task(from, i, task) && c < from->runs[i]->curve_count; c++) {
+            const metrics_curve *curve = &from->runs[i]->curves[c];
+            if (!curve->split) continue;
+            text name = {.context = from->context};
+            psgd__text_add(&name, "%s %s", curve->split, curve->name);
+            if (name.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a figure");
+            int runs = count_runs(from, task, name.chars);
+            if (runs > most) {
+                psgd__text_free(chosen);
+                *chosen = name;
+                most = runs;
+            } else {
+                psgd__text_free(&name);
+            }
+        }
+    }
+    if (most > 0) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "the runs of '%s' have logged no numbers to draw", task);
+}
+
+static double place(const metrics_time *when, const char *against)
+{
+    return !strcmp(against, "epoch") ? when->epoch : !strcmp(against, "seconds") ? when->seconds : (double)when->step;
+}
+
+/* Fills one series and the numbers behind it; values holds 2 x count. */
+static void fill_series(const metrics_run *run, const metrics_curve *curve, const char *against, double *values,
+                        plot_series *series)
+{
+    double *x = values, *y = values + curve->count;
+    for (int64_t i = 0; i < curve->count; i++) {
+        x[i] = place(&curve->when[i], against);
+        y[i] = curve->value[i];
+    }
+    series->label = run->run;
+    series->style = curve->count == 1 ? PLOT_POINTS : PLOT_LINE;
+    series->count = curve->count;
+    series->x = x;
+    series->y = y;
+}
+
+/* All values are above 0 and span two decades. */
+static bool wants_log(const plot_series *series, int count)
+{
+    double low = INFINITY, high = 0;
+    for (int s = 0; s < count; s++) {
+        for (int64_t i = 0; i < series[s].count; i++) {
+            if (isnan(series[s].y[i])) continue;
+            low = fmin(low, series[s].y[i]);
+            high = fmax(high, series[s].y[i]);
+        }
+    }
+    return low > 0 && high > 100 * low;
+}
+
+static psgd_status draw_task(const report *from, const char *task, const char *what, const char *against,
+                             const char *stem)
+{
+    int64_t numbers = 0;
+    for (int i = 0; i < from->run_count; i++) {
+        const metrics_curve *curve = in_task(from, i, task) ? curve_of(from->runs[i], what) : NULL;
+        if (curve) numbers += 2 * curve->count;
+    }
+    int count = count_runs(from, task, what), made = 0;
+    double *values = psgd__alloc(from->context, numbers, sizeof *values);
+    plot_series *series = psgd__alloc(from->context, count, sizeof *series);
+    psgd_status status = PSGD_OK;
+    if (!values || !series) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
+
+    double *at = values;
+    for (int i = 0; status == PSGD_OK && i < from->run_count; i++) {
+        const metrics_curve *curve = in_task(from, i, task) ? curve_of(from->runs[i], what) : NULL;
+        if (!curve) continue;
+        series[made] = (plot_series){.colour = made};
+        fill_series(from->runs[i], curve, against, at, &series[made++]);
+        at += 2 * curve->count;
+    }
+    if (status == PSGD_OK) {
+        plot_panel panel = {.x = {.label = against},
+                            .y = {.label = what, .log = wants_log(series, made)},
+                            .series = series,
+                            .series_count = made};
+        plot_figure figure = {.title = task, .rows = 1, .columns = 1, .panels = &panel};
+        status = psgd__plot_write(from->context, &figure, stem);
+    }
+    psgd__free(from->context, values);
+    psgd__free(from->context, series);
+    return status;
+}
+
+/* stem, or stem-task where there are several tasks. */
+static void name_figure(text *name, const char *stem, const char *task, bool several)
+{
+    psgd__text_add(name, several ? "%s-%s" : "%s", stem, task);
+    int64_t from = (int64_t)strlen(stem);
+    for (int64_t i = from; i < name->length; i++) {
+        if (name->chars[i] == '/' || name->chars[i] == ' ') name->chars[i] = '-';
+    }
+}
+
+static psgd_status figure_of_task(const report *from, const char *task, const char *what, const char *against,
+                                  const char *stem, bool several)
+{
+    text name = {.context = from->context}, chosen = {.context = from->context};
+    psgd_status status = PSGD_OK;
+    name_figure(&name, stem, task, several);
+    if (what)
+        psgd__text_add(&chosen, "%s", what);
+    else
+        status = choose_metric(from, task, &chosen);
+    if (status == PSGD_OK && (name.failed || chosen.failed))
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
+    if (status == PSGD_OK && count_runs(from, task, chosen.chars) > 0)
+        status = draw_task(from, task, chosen.chars, against, name.chars);
+    psgd__text_free(&name);
+    psgd__text_free(&chosen);
+    return status;
+}
+
+psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem)
+{
+    if (strcmp(against, "step") != 0 && strcmp(against, "epoch") != 0 && strcmp(against, "seconds") != 0)
+        return psgd__fail(PSGD_ERR_ARGUMENT, "curves go against step, epoch or seconds, not '%s'", against);
+    bool several = false, found = !what;
+    for (int i = 0; what && i < from->run_count; i++) found = found || curve_of(from->runs[i], what);
+    if (!found)
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "no run has logged '%s'; a metric is a split and a name, as in 'valid perplexity'", what);
+    for (int i = 1; i < from->run_count; i++) several = several || !in_task(from, i, from->runs[0]->task);
+    for (int i = 0; i < from->run_count; i++) {
+        bool seen = false;
+        for (int j = 0; j < i; j++) seen = seen || in_task(from, j, from->runs[i]->task);
+        if (!seen) PSGD_TRY(figure_of_task(from, from->runs[i]->task, what, against, stem, several));
+    }
+    return PSGD_OK;
+}

@@ -1,0 +1,74 @@
+/* y = f(x) elementwise: ReLU (leaky or not), tanh and the sigmoid, three tables over one set of kernels.
+ *
+ * dx = f' dy, tdx = f' tdy + f'' tx dy. f' and f'' tx are functions of y and ty, so x is not kept. At 0 a rectifier has
+ * the slope of its negative side. */
+#include "graph/op.h"
+#include "la/network/network.h"
+
+static psgd_status activation_check(psgd_op_call *call)
+{
+    PSGD_TRY(op_inputs(call, 1));
+    tensor_like(&call->output, &call->input[0]);
+    call->flops = (double)call->input[0].size;
+    return PSGD_OK;
+}
+
+static psgd_status relu_check(psgd_op_call *call)
+{
+    double leak = ((const relu_options *)call->options)->leak;
+    if (!(leak >= 0 && leak < 1)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the slope must be at least 0 and below 1, not %g", leak);
+    }
+    return activation_check(call);
+}
+
+static real leak_of(const psgd_op_call *call)
+{
+    return call->options ? (real)((const relu_options *)call->options)->leak : 0;
+}
+
+static void tangent_of(la_function f, psgd_op_call *call)
+{
+    la_slope(f, leak_of(call), call->output.size, Y(call), TX(call, 0), false, TY(call));
+}
+
+static void backward_of(la_function f, psgd_op_call *call)
+{
+    la_slope(f, leak_of(call), call->output.size, Y(call), DY(call), call->add[0], DX(call, 0));
+}
+
+static void tangent_backward_of(la_function f, psgd_op_call *call)
+{
+    la_curve(f, leak_of(call), call->output.size, Y(call), TY(call), DY(call), TDY(call), call->add[0], TDX(call, 0));
+}
+
+#define ACTIVATION(op, function, checker)                                                                              \
+    static psgd_status op##_forward(psgd_op_call *call)                                                                \
+    {                                                                                                                  \
+        la_apply(function, leak_of(call), call->output.size, X(call, 0), Y(call));                                     \
+        return PSGD_OK;                                                                                                \
+    }                                                                                                                  \
+    static void op##_tangent(psgd_op_call *call)                                                                       \
+    {                                                                                                                  \
+        tangent_of(function, call);                                                                                    \
+    }                                                                                                                  \
+    static void op##_backward(psgd_op_call *call)                                                                      \
+    {                                                                                                                  \
+        backward_of(function, call);                                                                                   \
+    }                                                                                                                  \
+    static void op##_tangent_backward(psgd_op_call *call)                                                              \
+    {                                                                                                                  \
+        tangent_backward_of(function, call);                                                                           \
+    }                                                                                                                  \
+    const psgd_op OP(op) = {                                                                                           \
+        .name = #op,                                                                                                   \
+        .check = checker,                                                                                              \
+        .forward = op##_forward,                                                                                       \
+        .tangent = op##_tangent,                                                                                       \
+        .backward = op##_backward,                                                                                     \
+        .tangent_backward = op##_tangent_backward,                                                                     \
+    }
+
+ACTIVATION(relu, LA_RELU, relu_check);
+ACTIVATION(tanh, LA_TANH, activation_check);
+ACTIVATION(sigmoid, LA_SIGMOID, activation_check);

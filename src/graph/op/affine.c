@@ -1,0 +1,88 @@
+/* y = W [x; 1], x all modes but the last of its tensor.
+ *
+ * dx = W'dy, dW = dy [x; 1]'. Two products a gradient, four more with Hv. */
+#include "graph/op.h"
+#include "la/network/network.h"
+
+static psgd_status affine_check(psgd_op_call *call)
+{
+    PSGD_TRY(op_inputs(call, 2));
+    const psgd_operand *x = &call->input[0], *W = &call->input[1];
+    int64_t in = tensor_features(x);
+    if (W->modes != 2 || W->shape[1] != in + 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld features need a matrix of %lld columns, the last for the bias",
+                          (long long)in, (long long)(in + 1));
+    }
+    call->output.modes = 2;
+    call->output.shape[0] = W->shape[0];
+    call->output.shape[1] = tensor_samples(x);
+    call->flops = 2 * (double)W->size * (double)tensor_samples(x);
+    return PSGD_OK;
+}
+
+typedef struct sizes {
+    int64_t out, in, n, pitch;
+} sizes;
+
+static sizes sizes_of(const psgd_op_call *call)
+{
+    int64_t in = tensor_features(&call->input[0]);
+    return (sizes){call->output.shape[0], in, call->output.shape[1], in + 1};
+}
+
+static psgd_status affine_forward(psgd_op_call *call)
+{
+    sizes s = sizes_of(call);
+    la_spread_bias(s.out, s.n, X(call, 1) + s.in, s.pitch, false, Y(call));
+    la_product(s.out, s.in, s.n, X(call, 1), s.pitch, false, X(call, 0), true, Y(call));
+    return PSGD_OK;
+}
+
+/* ty = tW [x; 1] + W tx */
+static void affine_tangent(psgd_op_call *call)
+{
+    sizes s = sizes_of(call);
+    bool live_x = call->input[0].live, live_W = call->input[1].live;
+    if (live_W) {
+        la_spread_bias(s.out, s.n, TX(call, 1) + s.in, s.pitch, false, TY(call));
+        la_product(s.out, s.in, s.n, TX(call, 1), s.pitch, false, X(call, 0), true, TY(call));
+    }
+    if (live_x) la_product(s.out, s.in, s.n, X(call, 1), s.pitch, false, TX(call, 0), live_W, TY(call));
+}
+
+static void affine_backward(psgd_op_call *call)
+{
+    sizes s = sizes_of(call);
+    if (call->input[0].live) {
+        la_product(s.out, s.in, s.n, X(call, 1), s.pitch, true, DY(call), call->add[0], DX(call, 0));
+    }
+    if (call->input[1].live) {
+        la_outer(s.out, s.in, s.n, DY(call), X(call, 0), call->add[1], DX(call, 1), s.pitch);
+        la_row_sums(s.out, s.n, DY(call), call->add[1], DX(call, 1) + s.in, s.pitch);
+    }
+}
+
+/* tdx = tW'dy + W'tdy, tdW = tdy [x; 1]' + dy [tx; 0]' */
+static void affine_tangent_backward(psgd_op_call *call)
+{
+    sizes s = sizes_of(call);
+    bool live_x = call->input[0].live, live_W = call->input[1].live;
+    if (live_x) {
+        la_product(s.out, s.in, s.n, X(call, 1), s.pitch, true, TDY(call), call->add[0], TDX(call, 0));
+        if (live_W) la_product(s.out, s.in, s.n, TX(call, 1), s.pitch, true, DY(call), true, TDX(call, 0));
+    }
+    if (live_W) {
+        la_outer(s.out, s.in, s.n, TDY(call), X(call, 0), call->add[1], TDX(call, 1), s.pitch);
+        if (live_x) la_outer(s.out, s.in, s.n, DY(call), TX(call, 0), true, TDX(call, 1), s.pitch);
+        la_row_sums(s.out, s.n, TDY(call), call->add[1], TDX(call, 1) + s.in, s.pitch);
+    }
+}
+
+const psgd_op OP(affine) = {
+    .name = "affine",
+    .check = affine_check,
+    .forward = affine_forward,
+    .tangent = affine_tangent,
+    .backward = affine_backward,
+    .tangent_backward = affine_tangent_backward,
+};

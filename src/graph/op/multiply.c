@@ -1,0 +1,55 @@
+/* y = a b elementwise, the same shape; da = b dy, tda = tb dy + b tdy. */
+#include "graph/op.h"
+#include "la/network/network.h"
+
+static psgd_status multiply_check(psgd_op_call *call)
+{
+    PSGD_TRY(op_inputs(call, 2));
+    if (!tensor_same_shape(&call->input[0], &call->input[1])) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "both must have the same shape");
+    }
+    tensor_like(&call->output, &call->input[0]);
+    call->flops = (double)call->input[0].size;
+    return PSGD_OK;
+}
+
+static psgd_status multiply_forward(psgd_op_call *call)
+{
+    la_multiply(call->output.size, X(call, 0), X(call, 1), false, Y(call));
+    return PSGD_OK;
+}
+
+static void multiply_tangent(psgd_op_call *call)
+{
+    bool started = false;
+    for (int i = 0; i < 2; i++) {
+        if (!call->input[i].live) continue;
+        la_multiply(call->output.size, TX(call, i), X(call, 1 - i), started, TY(call));
+        started = true;
+    }
+}
+
+static void multiply_backward(psgd_op_call *call)
+{
+    for (int i = 0; i < 2; i++) {
+        if (call->input[i].live) la_multiply(call->output.size, DY(call), X(call, 1 - i), call->add[i], DX(call, i));
+    }
+}
+
+static void multiply_tangent_backward(psgd_op_call *call)
+{
+    for (int i = 0; i < 2; i++) {
+        if (!call->input[i].live) continue;
+        la_multiply(call->output.size, TDY(call), X(call, 1 - i), call->add[i], TDX(call, i));
+        if (call->input[1 - i].live) la_multiply(call->output.size, DY(call), TX(call, 1 - i), true, TDX(call, i));
+    }
+}
+
+const psgd_op OP(multiply) = {
+    .name = "multiply",
+    .check = multiply_check,
+    .forward = multiply_forward,
+    .tangent = multiply_tangent,
+    .backward = multiply_backward,
+    .tangent_backward = multiply_tangent_backward,
+};

@@ -1,0 +1,223 @@
+/* One matrix product a time step, and the sums over time for dW. */
+#include "graph/op/recurrent.h"
+#include "la/array/dispatch.h"
+#include "la/network/network.h"
+#include "la/parallel.h"
+
+#include <string.h>
+
+enum { STRETCH = 64, ROW_BLOCK = 12 };
+
+/* From about 100 x 100 on the products of a time step are faster with BLAS, on rows shared among threads, than with the
+ * small kernels on samples shared among them. A matrix too wide for their lists goes to BLAS whatever its size. */
+enum { LARGE = 10000 };
+
+static bool is_large(const psgd_op_call *call)
+{
+    const psgd_operand *W = &call->input[1];
+    return W->size >= LARGE || W->shape[0] > RECURRENT_WIDEST || W->shape[1] > RECURRENT_WIDEST;
+}
+
+psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
+{
+    PSGD_TRY(op_inputs(call, 2));
+    const psgd_operand *x = &call->input[0], *W = &call->input[1];
+    if (x->modes != 3) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [times, features, n]");
+    int64_t hidden = W->modes == 2 ? W->shape[0] / rows_each : 0;
+    if (W->modes != 2 || hidden < 1 || W->shape[0] % rows_each || W->shape[1] != x->shape[1] + hidden + 1) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld features need a matrix [%s, %lld + hidden + 1]",
+                          (long long)x->shape[1], rows_each == 4 ? "4 hidden" : "hidden", (long long)x->shape[1]);
+    }
+    tensor_like(&call->output, x);
+    call->output.shape[1] = hidden;
+    call->flops = 2 * (double)W->size * (double)x->shape[0] * (double)x->shape[2];
+    return PSGD_OK;
+}
+
+int64_t recurrent_stretches(const psgd_op_call *call)
+{
+    return is_large(call) ? 1 : (call->output.shape[2] + STRETCH - 1) / STRETCH;
+}
+
+void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
+{
+    const int64_t *x = call->input[0].shape, *y = call->output.shape;
+    self->times = x[0];
+    self->in = x[1];
+    self->n = x[2];
+    self->hidden = y[1];
+    self->rows = call->input[1].shape[0];
+    self->pitch = call->input[1].shape[1];
+    self->from = stretch * STRETCH;
+    self->large = is_large(call);
+    self->count = self->large || self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
+    int64_t most = self->rows > self->pitch ? self->rows : self->pitch;
+    for (int64_t i = 0; !self->large && i < most; i++) {
+        self->plain[i] = i;
+        self->pitches[i] = i * self->n;
+        self->columns[i] = i * self->pitch;
+    }
+}
+
+static void large_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
+{
+    int64_t n = self->n, in = self->in, hidden = self->hidden;
+    if (bias) la_spread_bias(self->rows, n, W + in + hidden, self->pitch, add, A);
+    if (!x && !h && !bias && !add) memset(A, 0, (size_t)(self->rows * n) * sizeof *A);
+    if (x) la_product(self->rows, in, n, W, self->pitch, false, x, add || bias, A);
+    if (h) la_product(self->rows, hidden, n, W + in, self->pitch, false, h, add || bias || x, A);
+}
+
+void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
+{
+    if (self->large) {
+        large_mix(self, W, x, h, bias, add, A);
+        return;
+    }
+    const la_kernels *k = la_kernel();
+    la_mix mix = {.rows = self->rows,
+                  .depth = x ? self->in : 0,
+                  .a_pitch = self->pitch,
+                  .y_pitch = self->n,
+                  .a_offset = self->plain,
+                  .b_offset = self->pitches,
+                  .bias = bias ? W + self->in + self->hidden : NULL,
+                  .bias_pitch = self->pitch,
+                  .add = add};
+    if (x || bias || !h) k->mix(&mix, self->count, W, x, A);
+    if (!h) return;
+    mix.add = add || x || bias;
+    mix.bias = NULL;
+    mix.depth = self->hidden;
+    k->mix(&mix, self->count, W + self->in, h, A);
+}
+
+void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z)
+{
+    if (self->large) {
+        int64_t columns = for_x ? self->in : self->hidden;
+        la_product(self->rows, columns, self->n, for_x ? W : W + self->in, self->pitch, true, A, add, z);
+        return;
+    }
+    la_mix mix = {.rows = for_x ? self->in : self->hidden,
+                  .depth = self->rows,
+                  .a_pitch = 1,
+                  .y_pitch = self->n,
+                  .a_offset = self->columns,
+                  .b_offset = self->pitches,
+                  .add = add};
+    la_kernel()->mix(&mix, self->count, for_x ? W : W + self->in, A, z);
+}
+
+typedef struct sums {
+    const psgd_op_call *call;
+    int64_t rows;
+    const real *A, *x, *h, *first;
+    bool bias, add;
+    real *dW;
+} sums;
+
+/* Rows of dW are apart from each other, so blocks of them go to threads. */
+static void sum_block(void *data, int64_t block)
+{
+    const sums *s = data;
+    const la_kernels *k = la_kernel();
+    const int64_t *shape = s->call->input[0].shape;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    int64_t from = block * ROW_BLOCK, rows = s->rows - from < ROW_BLOCK ? s->rows - from : ROW_BLOCK;
+    int64_t offset[RECURRENT_WIDEST], widest = in > hidden ? in : hidden;
+    real *dW = s->dW + from * pitch;
+    for (int64_t i = 0; i < widest; i++) offset[i] = i * n;
+    for (int64_t i = 0; !s->add && i < rows; i++) memset(dW + i * pitch, 0, (size_t)pitch * sizeof *dW);
+
+    la_cross cross = {.rows = rows,
+                      .columns = in,
+                      .outer = times,
+                      .inner = 1,
+                      .a_pitch = n,
+                      .a_outer = s->rows * n,
+                      .b_outer = in * n,
+                      .r_pitch = pitch,
+                      .b_offset = offset};
+    if (s->x) k->cross(&cross, n, s->A + from * n, s->x, dW);
+    cross.columns = hidden;
+    cross.b_outer = hidden * n;
+    cross.outer = times - 1;
+    if (times > 1) k->cross(&cross, n, s->A + (s->rows + from) * n, s->h, dW + in);
+    cross.outer = 1;
+    if (s->first) k->cross(&cross, n, s->A + from * n, s->first, dW + in);
+    for (int64_t i = 0; s->bias && i < rows; i++) {
+        double sum = 0;
+        for (int64_t t = 0; t < times; t++) sum += k->sum(n, s->A + (t * s->rows + from + i) * n);
+        dW[i * pitch + in + hidden] += (real)sum;
+    }
+}
+
+/* Numbers that large_weights joins in the op's memory: A of all times, and x or h of all times. */
+static int64_t room_numbers(const psgd_op_call *call)
+{
+    const int64_t *x = call->input[0].shape;
+    int64_t hidden = call->output.shape[1], widest = x[1] > hidden ? x[1] : hidden;
+    return is_large(call) ? (call->input[1].shape[0] + widest) * x[0] * x[2] : 0;
+}
+
+void recurrent_reserve(psgd_op_call *call)
+{
+    call->memory_bytes += room_numbers(call) * (int64_t)sizeof(real);
+}
+
+/* to[i, (t, j)] <- x[t, i, j]; for h, one time later: the first is that before the first time, zero where NULL. */
+typedef struct joining {
+    int64_t times, rows, n;
+    const real *x, *first;
+    bool later;
+    real *to;
+} joining;
+
+static void join_row(void *data, int64_t i)
+{
+    const joining *j = data;
+    for (int64_t t = 0; t < j->times; t++) {
+        const real *from = j->later && t == 0 ? j->first : j->x + (t - j->later) * j->rows * j->n;
+        real *to = j->to + (i * j->times + t) * j->n;
+        if (from) memcpy(to, from + i * j->n, (size_t)j->n * sizeof *to);
+        if (!from) memset(to, 0, (size_t)j->n * sizeof *to);
+    }
+}
+
+static void join(joining j)
+{
+    la_parallel(j.rows, 4 * (double)(j.rows * j.times * j.n), join_row, &j);
+}
+
+/* The same by BLAS, one product over all times. */
+static void large_weights(const sums *s)
+{
+    const int64_t *shape = s->call->input[0].shape;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    int64_t all = times * n;
+    real *A = (real *)s->call->memory + s->call->memory_bytes / (int64_t)sizeof(real) - room_numbers(s->call);
+    real *B = A + s->rows * all;
+    join((joining){times, s->rows, n, s->A, .to = A});
+    if (s->x) {
+        join((joining){times, in, n, s->x, .to = B});
+        la_outer(s->rows, in, all, A, B, s->add, s->dW, pitch);
+    } else if (!s->add) {
+        for (int64_t i = 0; i < s->rows; i++) memset(s->dW + i * pitch, 0, (size_t)in * sizeof *s->dW);
+    }
+    join((joining){times, hidden, n, s->h, .first = s->first, .later = true, .to = B});
+    la_outer(s->rows, hidden, all, A, B, s->add, s->dW + in, pitch);
+    if (s->bias) la_row_sums(s->rows, all, A, s->add, s->dW + in + hidden, pitch);
+    for (int64_t i = 0; !s->bias && !s->add && i < s->rows; i++) s->dW[(i + 1) * pitch - 1] = 0;
+}
+
+void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,
+                       const real *first, bool bias, bool add, real *dW)
+{
+    sums s = {call, rows, A, x, h, first, bias, add, dW};
+    if (is_large(call)) {
+        large_weights(&s);
+        return;
+    }
+    la_parallel((rows + ROW_BLOCK - 1) / ROW_BLOCK, call->flops, sum_block, &s);
+}

@@ -1,0 +1,272 @@
+/* Kronecker products of any order, spec "kron(G1,G2,...)" (paper, "Kronecker product preconditioner").
+ *
+ * Factor i acts on mode i of the tensor, so an op is an op of each factor along its own mode; each factor is normalised
+ * on its own. Scaling one factor by c and another by 1/c changes nothing, and rounding would let them drift apart, so
+ * factors that can be rescaled are balanced now and then, by powers of two, which is exact. */
+#include "group/composite/kron_bordered.h"
+#include "group/ops.h"
+
+#include <math.h>
+
+typedef struct kron {
+    group base;
+    kron_thin thin;
+} kron;
+
+static const kron_thin *thin_of(const group *self)
+{
+    return &((const kron *)self)->thin;
+}
+
+static int64_t smaller_modes(const group *self, int i)
+{
+    int64_t product = 1;
+    for (int j = i + 1; j < self->child_count; j++) product *= self->child[j]->n;
+    return product;
+}
+
+static void multiply_share(group *self, int factors)
+{
+    self->share *= factors;
+    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors);
+}
+
+static void count_share(group *self)
+{
+    int factors = 0;
+    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->numbers(self->child[i]) > 0;
+    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors > 0 ? factors : 1);
+}
+
+static psgd_status kron_create(const group_args *args, group **created)
+{
+    group *self = psgd__group_base(args, &kron_ops, sizeof(kron));
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
+    psgd_status status = self->child ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the factors of a kron");
+
+    group_args factor = *args;
+    for (factor.spec = args->spec->first; factor.spec && status == PSGD_OK; factor.spec = factor.spec->next) {
+        factor.fibres = args->fibres * (args->spec->n / factor.spec->n);
+        status = psgd__group_build(&factor, &self->child[self->child_count]);
+        if (status == PSGD_OK) self->child_count++;
+    }
+    if (status != PSGD_OK) {
+        psgd__group_free(self);
+        return status;
+    }
+    count_share(self);
+    kron_thin_reserve(self, args->work, &((kron *)self)->thin);
+    *created = self;
+    return PSGD_OK;
+}
+
+static void kron_reset(group *self, double scale)
+{
+    double each = pow(scale, 1.0 / self->child_count);
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->reset(self->child[i], each);
+}
+
+/* The fibres along mode i of what X has as one mode. The earlier modes of the tensor become outer, and where those of X
+ * are not evenly spaced with them, blocks. */
+static view mode(const group *self, int i, view X)
+{
+    int64_t n = self->child[i]->n, after = smaller_modes(self, i), before = X.n / n / after;
+    view Y = X;
+    Y.n = n;
+    Y.inner = after * X.inner;
+    if (before == 1) return Y;
+
+    bool even = X.outer == 1 || X.pitch == X.n * X.inner;
+    Y.outer = even ? X.outer * before : before;
+    Y.pitch = n * Y.inner;
+    return even ? Y : view_repeat(Y, X.outer, X.pitch);
+}
+
+static void kron_mul(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->mul(self->child[i], mode(self, i, X));
+}
+
+static void kron_mul_t(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->mul_t(self->child[i], mode(self, i, X));
+}
+
+static void kron_solve(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->solve(self->child[i], mode(self, i, X));
+}
+
+static void kron_solve_t(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->solve_t(self->child[i], mode(self, i, X));
+}
+
+static void kron_form(const group *self, view A, view B)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        const group *factor = self->child[i];
+        view a = mode(self, i, A), b = mode(self, i, B);
+        if (factor->ops->form) {
+            factor->ops->form(factor, a, b);
+        } else {
+            factor->ops->mul(factor, a);
+            factor->ops->solve_t(factor, b);
+        }
+    }
+}
+
+/* Factors act on different modes, so P is the product of theirs. */
+static void kron_square(const group *self, view X)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        const group *factor = self->child[i];
+        view x = mode(self, i, X);
+        if (factor->ops->square) {
+            factor->ops->square(factor, x);
+        } else {
+            factor->ops->mul(factor, x);
+            factor->ops->mul_t(factor, x);
+        }
+    }
+}
+
+static int64_t kron_numbers(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->numbers(self->child[i]);
+    return total;
+}
+
+static void kron_cost(const group *self, group_cost *cost)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
+}
+
+/* The product of ||Q_j||_F^2 over the other factors: what v integrated out of the other modes leaves. */
+static double other_energy(const group *self, int i, bool inverse)
+{
+    double product = 1;
+    for (int j = 0; j < self->child_count; j++) {
+        if (j != i) product *= psgd__group_energy(self->child[j], inverse);
+    }
+    return product;
+}
+
+/* A view has one level of blocks. Several pairs on a kron in a sum need it, and so does a kron in a sum in a factor. */
+static bool has_levels(const group *self, const group_pair *pair)
+{
+    view X = pair->A;
+    return X.blocks == 1 || X.outer == 1 || X.pitch == X.n * X.inner || self->child[0]->n == X.n;
+}
+
+/* All factors are updated from the old values: A and B are given, and the energies are taken before any factor changes.
+ */
+static psgd_status kron_units(group *self, const group_pair *pair, group_unit visit, void *data)
+{
+    double gram[SPEC_MAX_MODES], gram_inverse[SPEC_MAX_MODES];
+    if (!has_levels(self, pair)) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "a kron in a sum in a kron in a sum takes one pair an update");
+    }
+    for (int i = 0; i < self->child_count; i++) {
+        gram[i] = pair->gram != 0 ? pair->gram * other_energy(self, i, false) : 0;
+        gram_inverse[i] = pair->gram_inverse != 0 ? pair->gram_inverse * other_energy(self, i, true) : 0;
+    }
+    for (int i = 0; i < self->child_count; i++) {
+        group_pair part = {.A = mode(self, i, pair->A),
+                           .B = mode(self, i, pair->B),
+                           .h = mode(self, i, pair->h),
+                           .v = mode(self, i, pair->v),
+                           .gram = gram[i],
+                           .gram_inverse = gram_inverse[i]};
+        PSGD_TRY(psgd__group_units(self->child[i], &part, visit, data));
+    }
+    return PSGD_OK;
+}
+
+static double kron_energy(const group *self, bool inverse)
+{
+    return other_energy(self, -1, inverse);
+}
+
+/* One factor takes it all. */
+static void kron_rescale(group *self, real c)
+{
+    int i = 0;
+    while (!psgd__group_can_rescale(self->child[i])) i++;
+    self->child[i]->ops->rescale(self->child[i], c);
+}
+
+/* Brings the largest entries of the factors to within a factor of two of their geometric mean; the powers of two that
+ * do it add up to zero. */
+static void balance_factors(group *self)
+{
+    int exponent[SPEC_MAX_MODES], count = 0, total = 0;
+    group *factor[SPEC_MAX_MODES];
+    for (int i = 0; i < self->child_count; i++) {
+        if (!psgd__group_can_rescale(self->child[i])) continue;
+        factor[count] = self->child[i];
+        exponent[count] = ilogb((double)psgd__group_largest(factor[count]));
+        total += exponent[count++];
+    }
+    for (int i = 0, left = 0; i < count; i++) {
+        int shift = i == count - 1 ? -left : (int)lround((double)total / count) - exponent[i];
+        left += shift;
+        if (shift) factor[i]->ops->rescale(factor[i], (real)ldexp(1, shift));
+    }
+}
+
+void psgd__group_balance(group *self)
+{
+    for (int i = 0; i < self->child_count; i++) psgd__group_balance(self->child[i]);
+    if (self->ops->kind.sizes == SIZES_MULTIPLY) balance_factors(self);
+}
+
+static int64_t kron_capture_numbers(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; thin_of(self)->possible && i < self->child_count; i++) {
+        total += self->child[i]->ops->r_numbers(self->child[i]);
+    }
+    return total;
+}
+
+static void kron_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    kron_thin_capture(self, thin_of(self), raw, R, units);
+}
+
+static bool kron_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    if (!thin_of(self)->possible) return false;
+    kron_thin_apply(self, thin_of(self), alpha, x, add, y);
+    return true;
+}
+
+const group_ops kron_ops = {
+    .kind = {.name = "kron",
+             .summary = "kron(G1,G2,...): Kronecker product, factor i acts on mode i",
+             .numbers = "of the factors",
+             .min_children = 1,
+             .max_children = SPEC_MAX_MODES,
+             .place = PLACE_TENSOR,
+             .sizes = SIZES_MULTIPLY},
+    .create = kron_create,
+    .reset = kron_reset,
+    .mul = kron_mul,
+    .mul_t = kron_mul_t,
+    .solve = kron_solve,
+    .solve_t = kron_solve_t,
+    .numbers = kron_numbers,
+    .state = psgd__group_no_state,
+    .cost = kron_cost,
+    .rescale = kron_rescale,
+    .units = kron_units,
+    .energy = kron_energy,
+    .form = kron_form,
+    .square = kron_square,
+    .capture_numbers = kron_capture_numbers,
+    .capture = kron_capture,
+    .apply = kron_apply,
+};

@@ -1,0 +1,296 @@
+/* The sparse LU family Q = LU, spec "splu(r)" (arXiv 2211.04422): L = [L1 0; L2 diag], U = [U1 U2; 0 diag], L1 lower
+ * and U1 upper triangular r x r.
+ *
+ * Neither L nor U is the whole Q, but each is on a group of its own, where it is fitted: see splu_fit.c. U is kept as
+ * its transpose, so both halves are alike. About 2n(r + 1) numbers, O(nr) for everything. */
+#include "group/family/splu.h"
+#include "group/leaf/lowrank.h"
+#include "la/array/dispatch.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+static const splu *as_splu(const group *self)
+{
+    return (const splu *)self;
+}
+
+static int64_t half_numbers(const splu *s)
+{
+    return s->r * s->r + s->r * s->m + s->m;
+}
+
+static splu_half half_at(const splu *s, real *x)
+{
+    return (splu_half){.T = x, .X = x + s->r * s->r, .d = x + s->r * s->r + s->r * s->m};
+}
+
+static psgd_status splu_create(const group_args *args, group **created)
+{
+    int64_t n = args->spec->n, r = (int64_t)args->spec->number, panel;
+    if (r > n) r = n;
+    if (args->integrate) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "splu (column %d) has an update of its own that takes v: leave out the option integrate",
+                          args->spec->column);
+    }
+    if (args->pairs > SPLU_MOST_PAIRS) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu takes at most %d pairs an update, not %lld", SPLU_MOST_PAIRS,
+                          (long long)args->pairs);
+    }
+    if (!psgd__mul_fits(r, n + 1, &panel)) {
+        return psgd__fail(PSGD_ERR_SPEC, "splu(%lld) of size %lld is more than can be counted", (long long)r,
+                          (long long)n);
+    }
+    splu *self = psgd__group_base(args, &splu_ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    *created = &self->base;
+
+    self->r = r;
+    self->m = n - r;
+    self->base.mix = r + 1;
+    int64_t most = 4 * r * args->pairs > r + 1 ? 4 * r * args->pairs : r + 1;
+    self->fibre = psgd__work_reserve(args->work, n, sizeof(real));
+    self->images = psgd__work_reserve(args->work, 4 * n * args->pairs, sizeof(real));
+    self->sums = psgd__work_reserve(args->work, la_sweep_room(most, 4), sizeof(double));
+    self->small = psgd__work_reserve(args->work, 12 * r * args->pairs + 2 * r * r + 8 * r, sizeof(double));
+    real *l, *u;
+    PSGD_TRY(psgd__group_reals(args, self, half_numbers(self), &l));
+    PSGD_TRY(psgd__group_reals(args, self, half_numbers(self), &u));
+    PSGD_TRY(psgd__group_reals(args, self, SPLU_MEMORY, &self->memory));
+    if (args->dry) return PSGD_OK;
+    self->L = half_at(self, l);
+    self->U = half_at(self, u);
+    return PSGD_OK;
+}
+
+static void reset_half(const splu *s, splu_half *half, double scale)
+{
+    memset(half->T, 0, (size_t)half_numbers(s) * sizeof(real));
+    for (int64_t i = 0; i < s->r; i++) half->T[i * s->r + i] = (real)scale;
+    for (int64_t i = 0; i < s->m; i++) half->d[i] = (real)scale;
+}
+
+static void splu_reset(group *self, double scale)
+{
+    splu *s = (splu *)self;
+    reset_half(s, &s->L, 1);
+    reset_half(s, &s->U, scale);
+    memset(s->memory, 0, SPLU_MEMORY * sizeof(real));
+}
+
+/* x <- T x, T'x, T^-1 x or T^-T x, T lower. */
+static void tri_apply(int64_t r, const real *T, bool inverse, bool transpose, double *x)
+{
+    for (int64_t step = 0; step < r; step++) {
+        /* T and T^-T need entries that come before, so they go from the end that still has, or already has, them. */
+        int64_t i = inverse == transpose ? r - 1 - step : step;
+        int64_t from = transpose ? i + 1 : 0, to = transpose ? r : i;
+        double sum = inverse ? x[i] : (double)T[i * r + i] * x[i];
+        for (int64_t j = from; j < to; j++) {
+            double t = (double)(transpose ? T[j * r + i] : T[i * r + j]);
+            sum += inverse ? -t * x[j] : t * x[j];
+        }
+        x[i] = inverse ? sum / (double)T[i * r + i] : sum;
+    }
+}
+
+typedef struct passing {
+    const splu *self;
+    const splu_half *half;
+    const splu_job *jobs;
+    int count;
+} passing;
+
+static void visit_pass(void *data, const la_chunk *rows)
+{
+    const passing *p = data;
+    const la_kernels *k = la_kernel();
+    int64_t r = p->self->r, m = p->self->m;
+    const real *d = p->half->d + rows->from;
+    for (int i = 0; i < p->count; i++) {
+        const splu_job *job = &p->jobs[i];
+        real *x = job->x2 + rows->from;
+        double *sums = rows->sums + i * r;
+        if (job->up) {
+            if (job->backward) k->div(rows->count, d, x);
+            la_panel_dots(p->half->X, m, r, rows, x, sums);
+            if (!job->backward) k->mul(rows->count, d, x);
+        } else {
+            if (!job->backward) k->mul(rows->count, d, x);
+            la_panel_add(p->half->X, m, r, rows, job->old, x);
+            if (job->backward) k->div(rows->count, d, x);
+        }
+    }
+}
+
+void psgd__splu_pass(const splu *self, const splu_half *half, splu_job *jobs, int count)
+{
+    int64_t r = self->r;
+    double *sums = psgd__work_at(self->base.work, self->sums);
+    for (int i = 0; i < count; i++) {
+        splu_job *job = &jobs[i];
+        if (job->up) continue;
+        memcpy(job->old, job->x1, (size_t)r * sizeof(double));
+        tri_apply(r, half->T, job->backward, false, job->x1);
+        for (int64_t j = 0; job->backward && j < r; j++) job->old[j] = -job->x1[j];
+    }
+    la_sweep(self->m, visit_pass, &(passing){self, half, jobs, count}, count * r, 0, sums);
+    for (int i = 0; i < count; i++) {
+        splu_job *job = &jobs[i];
+        if (!job->up) continue;
+        if (!job->backward) tri_apply(r, half->T, false, true, job->x1);
+        for (int64_t j = 0; j < r; j++) job->x1[j] += (job->backward ? -1 : 1) * sums[i * r + j];
+        if (job->backward) tri_apply(r, half->T, true, true, job->x1);
+    }
+}
+
+static void load_top(int64_t r, const real *x, double *x1)
+{
+    for (int64_t j = 0; j < r; j++) x1[j] = (double)x[j];
+}
+
+static void store_top(int64_t r, const double *x1, real *x)
+{
+    for (int64_t j = 0; j < r; j++) x[j] = (real)x1[j];
+}
+
+/* Q = LU, U kept as U': Q x = L (U')'x, Q'x = U'L'x, Q^-1 x = (U')^-T L^-1 x, Q^-T x = L^-T (U')^-1 x. */
+static void apply(const splu *s, bool inverse, bool transpose, real *x)
+{
+    double *small = psgd__work_at(s->base.work, s->small);
+    splu_job job = {.x2 = x + s->r, .x1 = small, .old = small + s->r, .backward = inverse};
+    bool u_first = inverse == transpose;
+    load_top(s->r, x, job.x1);
+    job.up = !inverse;
+    psgd__splu_pass(s, u_first ? &s->U : &s->L, &job, 1);
+    job.up = inverse;
+    psgd__splu_pass(s, u_first ? &s->L : &s->U, &job, 1);
+    store_top(s->r, job.x1, x);
+}
+
+static void apply_all(const group *self, bool inverse, bool transpose, view X)
+{
+    real *fibre = psgd__work_at(self->work, as_splu(self)->fibre);
+    for (int64_t f = 0; f < view_fibres(X); f++) {
+        if (X.inner == 1) {
+            apply(as_splu(self), inverse, transpose, lowrank_fibre(X, f));
+            continue;
+        }
+        lowrank_load(X, f, false, fibre);
+        apply(as_splu(self), inverse, transpose, fibre);
+        lowrank_store(X, f, false, fibre);
+    }
+}
+
+static void splu_mul(const group *self, view X)
+{
+    apply_all(self, false, false, X);
+}
+
+static void splu_mul_t(const group *self, view X)
+{
+    apply_all(self, false, true, X);
+}
+
+static void splu_solve(const group *self, view X)
+{
+    apply_all(self, true, false, X);
+}
+
+static void splu_solve_t(const group *self, view X)
+{
+    apply_all(self, true, true, X);
+}
+
+/* A <- Q A and B <- Q^-T B in one pass over each half. */
+static void splu_form(const group *self, view A, view B)
+{
+    const splu *s = as_splu(self);
+    int64_t r = s->r;
+    double *small = psgd__work_at(self->work, s->small);
+    for (int64_t k = 0; k < A.outer; k++) {
+        real *a = A.x + k * A.pitch, *b = B.x + k * B.pitch;
+        splu_job jobs[2] = {{.x2 = a + r, .x1 = small, .old = small + r, .up = true},
+                            {.x2 = b + r, .x1 = small + 2 * r, .old = small + 3 * r, .backward = true}};
+        load_top(r, a, jobs[0].x1);
+        load_top(r, b, jobs[1].x1);
+        psgd__splu_pass(s, &s->U, jobs, 2);
+        jobs[0].up = false;
+        jobs[1].up = true;
+        psgd__splu_pass(s, &s->L, jobs, 2);
+        store_top(r, jobs[0].x1, a);
+        store_top(r, jobs[1].x1, b);
+    }
+}
+
+static int64_t splu_numbers(const group *self)
+{
+    const splu *s = as_splu(self);
+    return s->r * (s->r + 1) + 2 * s->m * (s->r + 1);
+}
+
+static int64_t no_numbers(const group *self)
+{
+    (void)self;
+    return 0;
+}
+
+static void splu_state(group *self, group_state visit, void *data)
+{
+    splu *s = (splu *)self;
+    visit(data, s->L.T, half_numbers(s));
+    visit(data, s->U.T, half_numbers(s));
+    visit(data, s->memory, SPLU_MEMORY);
+}
+
+static void splu_cost(const group *self, group_cost *cost)
+{
+    double n = (double)self->n, r = (double)as_splu(self)->r;
+    cost->update_flops += 32 * n * r + 40 * n;
+    cost->update_bytes += (8 * n * r + 24 * n) * sizeof(real);
+    cost->apply_flops += 8 * n * r + 4 * n;
+    cost->apply_bytes += (4 * n * r + 4 * n) * sizeof(real);
+}
+
+static void scale_half(const splu *s, splu_half *half, real c)
+{
+    la_scale(half_numbers(s), c, half->T);
+}
+
+static void splu_rescale(group *self, real c)
+{
+    splu *s = (splu *)self;
+    scale_half(s, &s->U, c);
+}
+
+/* |Q_ij| <= (r + 1) max|L| max|U|. */
+static real splu_largest(const group *self)
+{
+    const splu *s = as_splu(self);
+    return (real)((double)(s->r + 1) * (double)la_max_abs(half_numbers(s), s->L.T) *
+                  (double)la_max_abs(half_numbers(s), s->U.T));
+}
+
+const group_ops splu_ops = {
+    .kind = {.name = "splu",
+             .summary = "splu(r): LU, L = [L1 0; L2 diag], U = [U1 U2; 0 diag], L1 and U1 r x r",
+             .numbers = "r(r+1) + 2(n-r)(r+1)",
+             .takes_number = true,
+             .place = PLACE_VECTOR},
+    .create = splu_create,
+    .reset = splu_reset,
+    .mul = splu_mul,
+    .mul_t = splu_mul_t,
+    .solve = splu_solve,
+    .solve_t = splu_solve_t,
+    .numbers = splu_numbers,
+    .state = splu_state,
+    .cost = splu_cost,
+    .r_numbers = no_numbers,
+    .fit = psgd__splu_fit,
+    .form = splu_form,
+    .rescale = splu_rescale,
+    .largest = splu_largest,
+};

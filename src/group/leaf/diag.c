@@ -1,0 +1,195 @@
+/* Positive diagonal matrices, spec "diag".
+ *
+ * Q = diag(q), q > 0 (paper, "Diagonal preconditioner"). With the Fisher type criterion this learns by descent what
+ * RMSProp and Adam average directly. n numbers, O(nk) per op on n x k fibres. */
+#include "group/ops.h"
+#include "la/fused/fused.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct diag {
+    group base;
+    real *q; /* [n] */
+} diag;
+
+static const diag *as_diag(const group *self)
+{
+    return (const diag *)self;
+}
+
+static psgd_status diag_create(const group_args *args, group **created)
+{
+    diag *self = psgd__group_base(args, &diag_ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    self->base.mix = 1;
+    *created = &self->base;
+    return psgd__group_reals(args, self, args->spec->n, &self->q);
+}
+
+static void diag_reset(group *self, double scale)
+{
+    diag *d = (diag *)self;
+    for (int64_t i = 0; i < self->n; i++) d->q[i] = (real)scale;
+}
+
+/* Q' = Q, so this is mul_t too. */
+static void diag_mul(const group *self, view X)
+{
+    la_scale_rows(X, as_diag(self)->q);
+}
+
+static void diag_solve(const group *self, view X)
+{
+    la_divide_rows(X, as_diag(self)->q);
+}
+
+static void diag_state(group *self, group_state visit, void *data)
+{
+    visit(data, ((diag *)self)->q, self->n);
+}
+
+/* Read q to form A and B, read and write it to retract. */
+static void diag_cost(const group *self, group_cost *cost)
+{
+    double n = (double)self->n, all = n * (double)self->fibres;
+    cost->update_flops += 6 * all + 3 * n;
+    cost->update_bytes += 3 * n * sizeof(real);
+    cost->apply_flops += 2 * all;
+    cost->apply_bytes += n * sizeof(real);
+}
+
+static void diag_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
+{
+    (void)self;
+    la_row_energies(A, B, sign, accumulate, R);
+}
+
+/* The spectral norm of a diagonal matrix is its largest entry, so this is r_spectral too. */
+static real diag_r_max(const group *self, const real *R)
+{
+    return la_max_abs(self->n, R);
+}
+
+static void diag_r_mul(const group *self, const real *R, view X)
+{
+    (void)self;
+    la_scale_rows(X, R);
+}
+
+static void diag_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
+{
+    for (int64_t i = 0; i < self->n; i++) {
+        rows[i] += fabs((double)R[i]);
+        columns[i] += fabs((double)R[i]);
+        *squares += (double)R[i] * (double)R[i];
+    }
+}
+
+static bool diag_inside(const group *self, real c, const real *R)
+{
+    return la_below_one(self->n, c, R);
+}
+
+static void diag_retract(group *self, real c, real *R)
+{
+    la_retract_diagonal(self->n, c, R, ((diag *)self)->q);
+}
+
+static void diag_rescale(group *self, real c)
+{
+    la_scale(self->n, c, ((diag *)self)->q);
+}
+
+static void diag_gram(const group *self, bool inverse, double weight, real *R)
+{
+    const real *q = as_diag(self)->q;
+    for (int64_t i = 0; i < self->n; i++) {
+        double square = (double)q[i] * (double)q[i];
+        R[i] = (real)((double)R[i] + weight * (inverse ? 1 / square : square));
+    }
+}
+
+static double diag_energy(const group *self, bool inverse)
+{
+    const real *q = as_diag(self)->q;
+    double sum = 0;
+    for (int64_t i = 0; i < self->n; i++) {
+        double square = (double)q[i] * (double)q[i];
+        sum += inverse ? 1 / square : square;
+    }
+    return sum;
+}
+
+static void diag_range(const group *self, double *smallest, double *largest)
+{
+    const real *q = as_diag(self)->q;
+    *smallest = *largest = (double)q[0];
+    for (int64_t i = 1; i < self->n; i++) {
+        *smallest = fmin(*smallest, (double)q[i]);
+        *largest = fmax(*largest, (double)q[i]);
+    }
+}
+
+static int64_t diag_capture_numbers(const group *self)
+{
+    return self->n;
+}
+
+static void diag_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    const real *q = as_diag(self)->q;
+    double largest = (double)la_diag_capture(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
+    units[0] = (group_captured){.R = R, .largest = largest, .spectral = largest};
+}
+
+static bool diag_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    la_diag_apply(self->n, alpha, as_diag(self)->q, x, add, y);
+    return true;
+}
+
+static group_side diag_pattern(const group *self, real *diagonal, real *side)
+{
+    (void)side;
+    if (diagonal) memcpy(diagonal, as_diag(self)->q, (size_t)self->n * sizeof(real));
+    return SIDE_NONE;
+}
+
+static void diag_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+{
+    (void)side;
+    for (int64_t i = 0; i < self->n; i++) R[i] = (real)diagonal[i];
+}
+
+const group_ops diag_ops = {
+    .kind = {.name = "diag", .summary = "diagonal, positive", .numbers = "n"},
+    .create = diag_create,
+    .reset = diag_reset,
+    .mul = diag_mul,
+    .mul_t = diag_mul,
+    .solve = diag_solve,
+    .solve_t = diag_solve,
+    .numbers = psgd__group_n,
+    .state = diag_state,
+    .cost = diag_cost,
+    .r_numbers = psgd__group_n,
+    .project = diag_project,
+    .r_max = diag_r_max,
+    .r_spectral = diag_r_max,
+    .r_mul = diag_r_mul,
+    .r_mul_t = diag_r_mul,
+    .r_sums = diag_r_sums,
+    .inside = diag_inside,
+    .retract = diag_retract,
+    .rescale = diag_rescale,
+    .gram = diag_gram,
+    .energy = diag_energy,
+    .range = diag_range,
+    .capture_numbers = diag_capture_numbers,
+    .capture = diag_capture,
+    .apply = diag_apply,
+    .pattern = diag_pattern,
+    .pattern_r = diag_pattern_r,
+};

@@ -1,0 +1,275 @@
+/* Triangular matrices with positive diagonal, specs "tri" (upper) and "tril" (lower).
+ *
+ * Two forms (paper, section 4.1; DESIGN, "Cost"). With many fibres Q and R are squares of which one triangle is used,
+ * and everything is BLAS-3: trmm, trsm, syrk, triangle times triangle; O(n^2 k + n^3). With a few fibres R is their
+ * outer products, never formed, Q is packed by rows, and an update is O(n^2 k): see tri_packed.c. */
+#include "group/leaf/tri.h"
+#include "la/matrix/blas.h"
+#include "la/la.h"
+
+#include <limits.h>
+#include <math.h>
+
+static const tri *as_tri(const group *self)
+{
+    return (const tri *)self;
+}
+
+/* The transposes of one kind are the other. */
+static psgd_status create(const group_args *args, bool lower, group **created)
+{
+    int64_t n = args->spec->n;
+    const group_ops *ops = lower ? &tril_ops : &tri_ops;
+    if (n > INT_MAX / 2 || args->fibres > INT_MAX / args->pairs) {
+        return psgd__fail(PSGD_ERR_SPEC, "%s of size %lld on %lld fibres is larger than BLAS can count", ops->kind.name,
+                          (long long)n, (long long)args->fibres);
+    }
+    tri *self = psgd__group_base(args, ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    *created = &self->base;
+
+    self->lower = lower;
+    self->packed = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
+    self->numbers = self->packed ? n * (n + 1) / 2 : n * n;
+    self->scratch = psgd__work_reserve(args->work, self->packed ? (LOWRANK_MAX + 1) * n : n, sizeof(real));
+    psgd__group_reserve_sums(&self->base);
+    return psgd__group_reals(args, self, self->numbers, &self->q);
+}
+
+static psgd_status tri_create(const group_args *args, group **created)
+{
+    return create(args, args->transposed, created);
+}
+
+static psgd_status tril_create(const group_args *args, group **created)
+{
+    return create(args, !args->transposed, created);
+}
+
+static real *diagonal(const tri *t, int64_t i)
+{
+    return t->packed ? psgd__tri_row(t, i) : t->q + i * t->base.n + i;
+}
+
+static void tri_reset(group *self, double scale)
+{
+    tri *t = (tri *)self;
+    la_scale(t->numbers, 0, t->q);
+    for (int64_t i = 0; i < self->n; i++) *diagonal(t, i) = (real)scale;
+}
+
+static void tri_mul(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_MUL, X);
+    } else {
+        la_tri_mul(t->q, t->lower, false, X);
+    }
+}
+
+static void tri_mul_t(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_MUL_T, X);
+    } else {
+        la_tri_mul(t->q, t->lower, true, X);
+    }
+}
+
+static void tri_solve(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_SOLVE, X);
+    } else {
+        la_tri_solve(t->q, t->lower, false, X);
+    }
+}
+
+static void tri_solve_t(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_SOLVE_T, X);
+    } else {
+        la_tri_solve(t->q, t->lower, true, X);
+    }
+}
+
+static void tri_form(const group *self, view A, view B)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_form(t, A, B);
+    } else {
+        la_tri_form(t->q, t->lower, A, B);
+    }
+}
+
+static void tri_square(const group *self, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_apply(t, PACKED_MUL, X);
+        psgd__tri_packed_apply(t, PACKED_MUL_T, X);
+    } else {
+        la_tri_square(t->q, t->lower, X);
+    }
+}
+
+static int64_t tri_numbers(const group *self)
+{
+    return self->n * (self->n + 1) / 2;
+}
+
+static void tri_state(group *self, group_state visit, void *data)
+{
+    tri *t = (tri *)self;
+    visit(data, t->q, t->numbers);
+}
+
+static void tri_cost(const group *self, group_cost *cost)
+{
+    double n = (double)self->n, k = (double)self->fibres, q = n * (n + 1) / 2 * sizeof(real);
+    bool few = as_tri(self)->packed;
+    cost->update_flops += few ? 8 * n * n * k : 4 * n * n * k + n * n * n / 3;
+    cost->shared_flops += few ? 0 : 6 * n * n * k + n * n * n / 3;
+    cost->update_bytes += few ? 3 * q : 4 * q;
+    cost->apply_flops += 2 * n * n * k;
+    cost->apply_bytes += 2 * q;
+}
+
+static int64_t tri_r_numbers(const group *self)
+{
+    return as_tri(self)->packed ? lowrank_numbers(self->n, group_columns(self)) : self->n * self->n;
+}
+
+static void tri_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        if (!accumulate) R[0] = 0;
+        lowrank_add(R, A, 1, t->lower);
+        lowrank_add(R, B, sign, t->lower);
+        return;
+    }
+    la_sym_outer(A, B, sign, t->lower, accumulate, R);
+}
+
+/* Row i of the triangle of a square R: where it starts, and how long it is. */
+static const real *square_row(const tri *t, const real *R, int64_t i, int64_t *from, int64_t *count)
+{
+    int64_t n = t->base.n;
+    *from = t->lower ? 0 : i;
+    *count = t->lower ? i + 1 : n - i;
+    return R + i * n + *from;
+}
+
+static real tri_r_max(const group *self, const real *R)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) return lowrank_max(R, self->n, psgd__work_at(self->work, t->scratch));
+
+    real most = 0;
+    for (int64_t i = 0; i < self->n; i++) {
+        int64_t from, count;
+        const real *row = square_row(t, R, i, &from, &count);
+        real here = la_max_abs(count, row);
+        if (here > most || here != here) most = here;
+    }
+    return most;
+}
+
+static void tri_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
+{
+    const tri *t = as_tri(self);
+    int64_t n = self->n;
+    real *scratch = psgd__work_at(self->work, t->scratch);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = i, count = n - i, to = i;
+        const real *row = scratch + i;
+        if (t->packed) {
+            lowrank_row(R, n, i, i, scratch);
+            if (t->lower) to = n - 1 - i;
+        } else {
+            row = square_row(t, R, i, &from, &count);
+        }
+        for (int64_t j = 0; j < count; j++) {
+            double x = (double)row[j];
+            rows[to] += fabs(x);
+            columns[t->packed && t->lower ? n - 1 - from - j : from + j] += fabs(x);
+            *squares += x * x;
+        }
+    }
+}
+
+static void tri_r_mul(const group *self, const real *R, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_r_mul(t, R, false, X);
+    } else {
+        la_tri_mul(R, t->lower, false, X);
+    }
+}
+
+static void tri_r_mul_t(const group *self, const real *R, view X)
+{
+    const tri *t = as_tri(self);
+    if (t->packed) {
+        psgd__tri_packed_r_mul(t, R, true, X);
+    } else {
+        la_tri_mul(R, t->lower, true, X);
+    }
+}
+
+static bool tri_inside(const group *self, real c, const real *R)
+{
+    int64_t n = self->n;
+    if (as_tri(self)->packed) return psgd__tri_packed_inside(as_tri(self), c, R);
+    for (int64_t i = 0; i < n; i++) {
+        if (!(c * R[i * n + i] < 1)) return false;
+    }
+    return true;
+}
+
+static void tri_retract(group *self, real c, real *R)
+{
+    tri *t = (tri *)self;
+    int64_t n = self->n;
+    if (t->packed) {
+        psgd__tri_packed_retract(t, c, R);
+    } else {
+        la_tri_retract(n, t->lower, c, R, t->q);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        real *q = diagonal(t, i);
+        if (!(*q > LA_LEAST)) *q = LA_LEAST;
+    }
+}
+
+static void tri_rescale(group *self, real c)
+{
+    la_scale(((tri *)self)->numbers, c, ((tri *)self)->q);
+}
+
+#define TRI_OPS                                                                                                        \
+    .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
+    .numbers = tri_numbers, .state = tri_state, .cost = tri_cost, .r_numbers = tri_r_numbers, .project = tri_project,  \
+    .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
+    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form,      \
+    .square = tri_square
+
+const group_ops tri_ops = {
+    .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .numbers = "n(n+1)/2"},
+    .create = tri_create,
+    TRI_OPS,
+};
+
+const group_ops tril_ops = {
+    .kind = {.name = "tril", .summary = "lower triangular, positive diagonal", .numbers = "n(n+1)/2"},
+    .create = tril_create,
+    TRI_OPS,
+};

@@ -1,0 +1,274 @@
+/* Diagonal plus antidiagonal, spec "xmat".
+ *
+ * Entry i only meets entry n - 1 - i, so Q is a set of 2 x 2 matrices [d_i e_i; e_j d_j], j = n - 1 - i, and one number
+ * in the middle where n is odd. The group is the invertible ones; max does not keep them so. 2n numbers (2n - 1 for odd
+ * n), stored as d [n], e [n]; where n is odd the middle of e is 0. */
+#include "group/ops.h"
+#include "la/fused/fused.h"
+#include "la/la.h"
+
+#include <float.h>
+#include <math.h>
+
+typedef struct xmat {
+    group base;
+    real *q; /* d [n], e [n] */
+} xmat;
+
+static const xmat *as_xmat(const group *self)
+{
+    return (const xmat *)self;
+}
+
+static psgd_status xmat_create(const group_args *args, group **created)
+{
+    xmat *self = psgd__group_base(args, &xmat_ops, sizeof *self);
+    if (!self) return PSGD_ERR_NO_MEMORY;
+    self->base.mix = 2;
+    *created = &self->base;
+    return psgd__group_reals(args, self, 2 * args->spec->n, &self->q);
+}
+
+static void xmat_reset(group *self, double scale)
+{
+    real *q = ((xmat *)self)->q;
+    for (int64_t i = 0; i < self->n; i++) {
+        q[i] = (real)scale;
+        q[self->n + i] = 0;
+    }
+}
+
+static void xmat_mul(const group *self, view X)
+{
+    la_cross_mul(X, as_xmat(self)->q, as_xmat(self)->q + self->n, false);
+}
+
+static void xmat_mul_t(const group *self, view X)
+{
+    la_cross_mul(X, as_xmat(self)->q, as_xmat(self)->q + self->n, true);
+}
+
+static void xmat_solve(const group *self, view X)
+{
+    la_cross_solve(X, as_xmat(self)->q, as_xmat(self)->q + self->n, false);
+}
+
+static void xmat_solve_t(const group *self, view X)
+{
+    la_cross_solve(X, as_xmat(self)->q, as_xmat(self)->q + self->n, true);
+}
+
+static int64_t xmat_numbers(const group *self)
+{
+    return 2 * self->n - self->n % 2;
+}
+
+static int64_t xmat_r_numbers(const group *self)
+{
+    return 2 * self->n;
+}
+
+static void xmat_state(group *self, group_state visit, void *data)
+{
+    visit(data, ((xmat *)self)->q, 2 * self->n);
+}
+
+static void xmat_cost(const group *self, group_cost *cost)
+{
+    double n = (double)self->n, all = n * (double)self->fibres;
+    cost->update_flops += 18 * all + 8 * n;
+    cost->update_bytes += 6 * n * sizeof(real);
+    cost->apply_flops += 6 * all;
+    cost->apply_bytes += 2 * n * sizeof(real);
+}
+
+static void xmat_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
+{
+    la_row_energies(A, B, sign, accumulate, R);
+    la_mirror_products(A, B, sign, accumulate, R + self->n);
+    if (self->n % 2) R[self->n + self->n / 2] = 0;
+}
+
+static real xmat_r_max(const group *self, const real *R)
+{
+    return la_max_abs(2 * self->n, R);
+}
+
+/* The larger singular value of [a b; c d], exactly: half the sum of two lengths. */
+static double spectral_2x2(double a, double b, double c, double d)
+{
+    return 0.5 * (hypot(a + d, b - c) + hypot(a - d, b + c));
+}
+
+static real xmat_r_spectral(const group *self, const real *R)
+{
+    int64_t n = self->n;
+    const real *e = R + n;
+    double most = n % 2 ? fabs((double)R[n / 2]) : 0;
+    for (int64_t i = 0; i < n / 2; i++) {
+        int64_t j = n - 1 - i;
+        most = fmax(most, spectral_2x2((double)R[i], (double)e[i], (double)e[j], (double)R[j]));
+    }
+    return (real)most;
+}
+
+static void xmat_r_mul(const group *self, const real *R, view X)
+{
+    la_cross_mul(X, R, R + self->n, false);
+}
+
+static void xmat_r_mul_t(const group *self, const real *R, view X)
+{
+    la_cross_mul(X, R, R + self->n, true);
+}
+
+static void xmat_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
+{
+    int64_t n = self->n;
+    for (int64_t i = 0; i < n; i++) {
+        double d = (double)R[i], e = (double)R[n + i];
+        rows[i] += fabs(d) + fabs(e);
+        columns[i] += fabs(d);
+        columns[n - 1 - i] += fabs(e);
+        *squares += d * d + e * e;
+    }
+}
+
+static double determinant(real a, real b, real c, real d)
+{
+    return la_determinant((double)a, (double)b, (double)c, (double)d);
+}
+
+static bool xmat_inside(const group *self, real c, const real *R)
+{
+    int64_t n = self->n;
+    const real *r = R, *e = R + n;
+    bool inside = true;
+    for (int64_t i = 0; i < (n + 1) / 2; i++) {
+        int64_t j = n - 1 - i;
+        real a = 1 - c * r[i], d = 1 - c * r[j];
+        double det = i == j ? (double)a : determinant(a, -c * e[i], -c * e[j], d);
+        inside = inside && fabs(det) > 4 * REAL_EPSILON;
+    }
+    return inside;
+}
+
+static void xmat_retract(group *self, real c, real *R)
+{
+    la_cross_step(self->n, c, R, ((xmat *)self)->q);
+}
+
+static void xmat_rescale(group *self, real c)
+{
+    la_scale(2 * self->n, c, ((xmat *)self)->q);
+}
+
+static void xmat_range(const group *self, double *smallest, double *largest)
+{
+    int64_t n = self->n;
+    const real *d = as_xmat(self)->q, *e = d + n;
+    *smallest = HUGE_VAL;
+    *largest = 0;
+    for (int64_t i = 0; i < (n + 1) / 2; i++) {
+        int64_t j = n - 1 - i;
+        double most = fabs((double)d[i]), least = most;
+        if (i != j) {
+            most = spectral_2x2((double)d[i], (double)e[i], (double)e[j], (double)d[j]);
+            least = fabs(determinant(d[i], e[i], e[j], d[j])) / most;
+        }
+        *largest = fmax(*largest, most);
+        *smallest = fmin(*smallest, least);
+    }
+}
+
+/* Row i of Q is (d_i, e_i), of Q^-T (d_j, -e_j) / det: their squares and the product with row j. */
+static void gram_pair(const xmat *m, int64_t i, bool inverse, double *square, double *product)
+{
+    int64_t n = m->base.n, j = n - 1 - i;
+    const real *d = m->q, *e = d + n;
+    double a = (double)d[i], b = (double)e[i], c = (double)e[j], g = (double)d[j];
+    if (i == j) {
+        *square = inverse ? 1 / (a * a) : a * a;
+        *product = 0;
+    } else if (inverse) {
+        double det = la_determinant(a, b, c, g);
+        *square = (g / det) * (g / det) + (c / det) * (c / det);
+        *product = -((g / det) * (b / det) + (c / det) * (a / det));
+    } else {
+        *square = a * a + b * b;
+        *product = a * c + b * g;
+    }
+}
+
+static void xmat_gram(const group *self, bool inverse, double weight, real *R)
+{
+    int64_t n = self->n;
+    for (int64_t i = 0; i < n; i++) {
+        double square, product;
+        gram_pair(as_xmat(self), i, inverse, &square, &product);
+        R[i] = (real)((double)R[i] + weight * square);
+        R[n + i] = (real)((double)R[n + i] + weight * product);
+    }
+}
+
+static double xmat_energy(const group *self, bool inverse)
+{
+    double sum = 0, square, product;
+    for (int64_t i = 0; i < self->n; i++) {
+        gram_pair(as_xmat(self), i, inverse, &square, &product);
+        sum += square;
+    }
+    return sum;
+}
+
+static void xmat_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+{
+    real largest, spectral;
+    la_cross_take(self->n, as_xmat(self)->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
+    units[0] = (group_captured){.R = R, .largest = (double)largest, .spectral = (double)spectral};
+}
+
+/* 40 bytes a parameter are moved in f32 where R is made twice, 48 where it is stored. */
+static void xmat_retract_again(group *self, real c, const group_raw *raw)
+{
+    la_cross_step_again(self->n, c, raw->h, raw->v, raw->damping, ((xmat *)self)->q);
+}
+
+static bool xmat_apply(const group *self, real alpha, const real *x, bool add, real *y)
+{
+    la_cross_apply(self->n, alpha, as_xmat(self)->q, x, add, y);
+    return true;
+}
+
+const group_ops xmat_ops = {
+    .kind = {.name = "xmat",
+             .summary = "diagonal plus antidiagonal",
+             .numbers = "2n (2n - 1 if n is odd)",
+             .unprotected = true},
+    .create = xmat_create,
+    .reset = xmat_reset,
+    .mul = xmat_mul,
+    .mul_t = xmat_mul_t,
+    .solve = xmat_solve,
+    .solve_t = xmat_solve_t,
+    .numbers = xmat_numbers,
+    .state = xmat_state,
+    .cost = xmat_cost,
+    .r_numbers = xmat_r_numbers,
+    .project = xmat_project,
+    .r_max = xmat_r_max,
+    .r_spectral = xmat_r_spectral,
+    .r_mul = xmat_r_mul,
+    .r_mul_t = xmat_r_mul_t,
+    .r_sums = xmat_r_sums,
+    .inside = xmat_inside,
+    .retract = xmat_retract,
+    .rescale = xmat_rescale,
+    .gram = xmat_gram,
+    .energy = xmat_energy,
+    .range = xmat_range,
+    .capture_numbers = xmat_r_numbers,
+    .capture = xmat_capture,
+    .retract_again = xmat_retract_again,
+    .apply = xmat_apply,
+};

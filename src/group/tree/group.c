@@ -1,0 +1,232 @@
+/* What all groups share: building a tree from a spec, freeing it, and defaults for what a group may leave out. */
+#include "group/group.h"
+#include "la/matrix/blas.h"
+#include "la/la.h"
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+enum { PANEL = 32 }; /* columns of I that the defaults take at a time */
+
+void *psgd__group_base(const group_args *args, const group_ops *ops, size_t bytes)
+{
+    group *self = psgd__alloc(args->context, (int64_t)bytes, 1);
+    if (!self) {
+        psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s of size %lld", ops->kind.name, (long long)args->spec->n);
+        return NULL;
+    }
+    self->ops = ops;
+    self->context = args->context;
+    self->n = self->mix = args->spec->n;
+    self->fibres = args->fibres;
+    self->pairs = args->pairs;
+    self->integrate = args->integrate;
+    self->share = 1;
+    self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
+    self->work = args->work;
+    if (args->integrate && ops->project && !(ops->gram && ops->energy)) {
+        self->panel = psgd__work_reserve(args->work, self->n * PANEL, sizeof(real));
+    }
+    return self;
+}
+
+psgd_status psgd__group_array(const group_args *args, void *self, int64_t count, size_t size, void *array)
+{
+    group *owner = self;
+    void *memory = NULL;
+    int64_t bytes;
+    int slot = 0;
+    while (owner->owned[slot]) slot++;
+    bool countable = psgd__mul_fits(count, (int64_t)size, &bytes) && psgd__add_fits(owner->bytes, bytes, &bytes);
+    if (countable && !args->dry) memory = psgd__alloc(args->context, count, size);
+    if (!countable || (!memory && !args->dry)) {
+        int64_t n = owner->n;
+        const char *name = owner->ops->kind.name;
+        psgd__group_free(owner);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s of size %lld: it needs %.3g GB", name, (long long)n,
+                          (double)count * (double)size / 1e9);
+    }
+    owner->owned[slot] = memory;
+    owner->bytes = bytes;
+    memcpy(array, &memory, sizeof memory);
+    return PSGD_OK;
+}
+
+psgd_status psgd__group_reals(const group_args *args, void *self, int64_t count, real **array)
+{
+    return psgd__group_array(args, self, count, sizeof(real), array);
+}
+
+void psgd__group_reserve_sums(group *self)
+{
+    self->sums = psgd__work_reserve(self->work, 2 * self->n, sizeof(double));
+}
+
+real psgd__r_spectral(const group *self, const real *R)
+{
+    double *rows = psgd__work_at(self->work, self->sums), *columns = rows + self->n, squares = 0;
+    memset(rows, 0, (size_t)(2 * self->n) * sizeof(double));
+    self->ops->r_sums(self, R, rows, columns, &squares);
+    return psgd__r_bound(self->n, rows, columns, squares);
+}
+
+void psgd__group_free(group *self)
+{
+    if (!self) return;
+    for (int i = 0; i < self->child_count; i++) psgd__group_free(self->child[i]);
+    for (int i = 0; i < (int)(sizeof self->owned / sizeof self->owned[0]); i++)
+        psgd__free(self->context, self->owned[i]);
+    psgd__free(self->context, self->child);
+    psgd__free(self->context, self);
+}
+
+/* No group has more numbers than a quarter of its bytes, so these are countable too. */
+static psgd_status add_up_bytes(group *self)
+{
+    self->total_bytes = self->bytes;
+    for (int i = 0; i < self->child_count; i++) {
+        if (psgd__add_fits(self->total_bytes, self->child[i]->total_bytes, &self->total_bytes)) continue;
+        psgd_status status = psgd__fail(PSGD_ERR_NO_MEMORY, "%s of size %lld needs more bytes than can be counted",
+                                        self->ops->kind.name, (long long)self->n);
+        psgd__group_free(self);
+        return status;
+    }
+    return PSGD_OK;
+}
+
+/* t stands for no group of its own: it turns over what is below it. */
+psgd_status psgd__group_build(const group_args *args, group **created)
+{
+    group_args inner = *args;
+    while (inner.spec->kind->sizes == SIZES_SAME) {
+        inner.spec = inner.spec->first;
+        inner.transposed = !inner.transposed;
+    }
+    const group_ops *ops = psgd__group_ops_at(args->context, inner.spec->kind_index);
+    PSGD_TRY(ops->create(&inner, created));
+    return add_up_bytes(*created);
+}
+
+psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, group **created)
+{
+    group_args root = *args;
+    root.spec = tree->root;
+    root.fibres = 1;
+    return psgd__group_build(&root, created);
+}
+
+bool psgd__group_can_rescale(const group *self)
+{
+    int can = 0;
+    for (int i = 0; i < self->child_count; i++) can += psgd__group_can_rescale(self->child[i]);
+    bool one_will_do = self->ops->kind.sizes == SIZES_MULTIPLY;
+    return self->ops->rescale && (one_will_do ? can > 0 : can == self->child_count);
+}
+
+psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit visit, void *data)
+{
+    return self->ops->units ? self->ops->units(self, pair, visit, data) : visit(self, pair, data);
+}
+
+/* Fills a panel with columns from .. from + PANEL - 1 of I, as rows, and returns the view of those that exist. */
+static view unit_panel(const group *self, real *panel, int64_t from)
+{
+    int64_t count = self->n - from < PANEL ? self->n - from : PANEL;
+    memset(panel, 0, (size_t)(count * self->n) * sizeof(real));
+    for (int64_t i = 0; i < count; i++) panel[i * self->n + from + i] = 1;
+    return view_rows(panel, self->n, count);
+}
+
+void psgd__group_gram(const group *self, bool inverse, double weight, real *R)
+{
+    if (self->ops->gram) {
+        self->ops->gram(self, inverse, weight, R);
+        return;
+    }
+    real *panel = psgd__work_at(self->work, self->panel);
+    int sign = weight < 0 ? -1 : 1;
+    for (int64_t from = 0; from < self->n; from += PANEL) {
+        view X = unit_panel(self, panel, from), none = {0};
+        if (inverse) {
+            self->ops->solve_t(self, X);
+        } else {
+            self->ops->mul(self, X);
+        }
+        la_view_scale(X, (real)sqrt(fabs(weight)));
+        none.n = X.n;
+        self->ops->project(self, sign > 0 ? X : none, sign > 0 ? none : X, sign, true, R);
+    }
+}
+
+double psgd__group_energy(const group *self, bool inverse)
+{
+    if (self->ops->energy) return self->ops->energy(self, inverse);
+
+    real *panel = psgd__work_at(self->work, self->panel);
+    double sum = 0;
+    for (int64_t from = 0; from < self->n; from += PANEL) {
+        view X = unit_panel(self, panel, from);
+        if (inverse) {
+            self->ops->solve_t(self, X);
+        } else {
+            self->ops->mul(self, X);
+        }
+        sum += la_view_energy(X);
+    }
+    return sum;
+}
+
+void psgd__group_to_dense(const group *self, real *Q)
+{
+    int64_t n = self->n;
+    memset(Q, 0, (size_t)(n * n) * sizeof(real));
+    for (int64_t i = 0; i < n; i++) Q[i * n + i] = 1;
+    self->ops->mul(self, view_columns(Q, n, n));
+}
+
+void psgd__group_visit(group *self, group_state visit, void *data)
+{
+    self->ops->state(self, visit, data);
+    for (int i = 0; i < self->child_count; i++) psgd__group_visit(self->child[i], visit, data);
+}
+
+static void visit_largest(void *data, real *x, int64_t count)
+{
+    real *most = data, here = la_max_abs(count, x);
+    if (here > *most || here != here) *most = here;
+}
+
+real psgd__group_largest(const group *self)
+{
+    real most = 0;
+    if (self->ops->largest) return self->ops->largest(self);
+    self->ops->state((group *)self, visit_largest, &most);
+    for (int i = 0; i < self->child_count; i++) {
+        real part = psgd__group_largest(self->child[i]);
+        if (part > most || part != part) most = part;
+    }
+    return most;
+}
+
+real psgd__r_bound(int64_t n, const double *rows, const double *columns, double squares)
+{
+    double most_row = 0, most_column = 0;
+    for (int64_t i = 0; i < n; i++) {
+        most_row = fmax(most_row, rows[i]);
+        most_column = fmax(most_column, columns[i]);
+    }
+    return (real)fmin(sqrt(squares), sqrt(most_row) * sqrt(most_column));
+}
+
+int64_t psgd__group_n(const group *self)
+{
+    return self->n;
+}
+
+void psgd__group_no_state(group *self, group_state visit, void *data)
+{
+    (void)self;
+    (void)visit;
+    (void)data;
+}

@@ -1,0 +1,69 @@
+/* One pass from the pair (v, h) to R, and from x to Px, for groups whose R is small or as large as the tensor. */
+#ifndef PSGD_LA_FUSED_FUSED_H
+#define PSGD_LA_FUSED_FUSED_H
+
+#include <stdbool.h>
+
+#include "la/view.h"
+
+#define la_diag_capture     PSGD_TYPED(psgd__la_diag_capture)
+#define la_diag_apply       PSGD_TYPED(psgd__la_diag_apply)
+#define la_cross_take       PSGD_TYPED(psgd__la_cross_take)
+#define la_cross_step       PSGD_TYPED(psgd__la_cross_step)
+#define la_cross_step_again PSGD_TYPED(psgd__la_cross_step_again)
+#define la_cross_apply      PSGD_TYPED(psgd__la_cross_apply)
+#define la_thin             PSGD_TYPED(la_thin)
+#define la_thin_sums        PSGD_TYPED(psgd__la_thin_sums)
+#define la_thin_capture     PSGD_TYPED(psgd__la_thin_capture)
+#define la_thin_apply       PSGD_TYPED(psgd__la_thin_apply)
+
+/* r_i <- (q_i (h_i + damping v_i))^2 + sign (v_i / q_i)^2; returns max |r|. */
+real la_diag_capture(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
+
+/* y <- alpha q^2 x, added to y if add. x may be y unless add. */
+void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y);
+
+/* Q = diag(d) + antidiag(e), flat; R and Q are d and then e. la_cross_take: R <- Pi(aa' + sign bb') for a = Q(h +
+ * damping v), b = Q^-T v, with max |R| and ||R||_2; R may be NULL. la_cross_step: Q <- (I - c R) Q.
+ * la_cross_step_again: the same with the R of sign -1 made again. la_cross_apply: y <- alpha Q'Q x, added to y if add;
+ * x may be y unless add. */
+void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
+                   real *largest, real *spectral);
+void la_cross_step(int64_t n, real c, const real *R, real *Q);
+void la_cross_step_again(int64_t n, real c, const real *h, const real *v, real damping, real *Q);
+void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y);
+
+/* A rows x columns matrix X under Q1 = diag(row) on the left and Q2 on the right, where Q2 is diag(diagonal), or that
+ * with a last column (side_is_row: a last row) above (beside) its last entry. */
+typedef struct la_thin {
+    int64_t rows, columns;
+    const real *row, *diagonal;
+    const real *side; /* [columns - 1], or NULL */
+    bool side_is_row;
+    real *scratch; /* 2 la_thin_pitch(columns) numbers */
+    double *sums;  /* la_thin_sums numbers, for la_thin_capture */
+} la_thin;
+
+/* n numbers, and what lets the next array start on a line of a cache. Long arrays are not a multiple of 4 KB, or
+ * nearly, apart: those which are worked on side by side would meet in the ways of the first-level cache. */
+static inline int64_t la_thin_pitch(int64_t n)
+{
+    enum { LINE = 64 / sizeof(real), SETS = 64, APART = 10 };
+    int64_t lines = (n + LINE - 1) / LINE, beyond = lines % SETS;
+    if (lines > SETS && beyond < APART) lines += APART - beyond;
+    if (lines > SETS && beyond > SETS - APART) lines += SETS - beyond + APART;
+    return lines * LINE;
+}
+
+/* Rows are split into parts, whatever the number of threads, and each has sums of its own. */
+int64_t la_thin_sums(int64_t rows, int64_t columns);
+
+/* With A = Q1 (h + damping v) Q2' and B = Q1^-1 v Q2^-1: row_sums_i <- the sum over A_i^2 + sign B_i^2, and the same
+ * over columns; side_sums_j <- the sum of A_j A_last + sign B_j B_last. */
+void la_thin_capture(const la_thin *t, const real *h, const real *v, real damping, int sign, double *row_sums,
+                     double *column_sums, double *side_sums);
+
+/* y <- alpha Q1'Q1 x Q2'Q2, added to y if add. x may be y unless add. */
+void la_thin_apply(const la_thin *t, real alpha, const real *x, bool add, real *y);
+
+#endif

@@ -1,0 +1,76 @@
+/* Straight from h and v to R, and from x to Px, without A and B: flat diagonals. */
+#include "la/kernel/fused_diag.h"
+#include "la/kernel/vec.h"
+
+ALWAYS_INLINE real one_r(real q, real h, real v, real damping, real sign)
+{
+    real a = q * (h + damping * v), b = v / q;
+    return a * a + sign * (b * b);
+}
+
+/* The ends of a stretch, where vectors do not fit. */
+static bits diag_few(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r)
+{
+    bits most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        r[i] = one_r(q[i], h[i], v[i], damping, sign);
+        bits here = abs_bits(r[i]);
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+real KERNEL(diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
+                          bool stream)
+{
+    int64_t i = stream ? vec_head(r, n) : 0;
+    bits most = diag_few(i, q, h, v, damping, sign, r);
+    vec_bits lanes = {0};
+    for (; i + LANES <= n; i += LANES) {
+        vec scale = vec_load(q + i), w = vec_load(v + i);
+        vec a = scale * (vec_load(h + i) + damping * w), b = w / scale;
+        vec next = a * a + sign * (b * b);
+        lanes = vec_larger(lanes, vec_abs_bits(next));
+        if (stream) {
+            vec_stream(r + i, next);
+        } else {
+            vec_store(r + i, next);
+        }
+    }
+    bits rest = diag_few(n - i, q + i, h + i, v + i, damping, sign, r + i), body = vec_largest(lanes);
+    most = rest > most ? rest : most;
+    return from_bits(body > most ? body : most);
+}
+
+static void product_few(int64_t n, real alpha, const real *q, const real *x, real *y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = alpha * (q[i] * (q[i] * x[i]));
+}
+
+void KERNEL(diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream)
+{
+    if (add) {
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) y[i] += alpha * (q[i] * (q[i] * x[i]));
+        return;
+    }
+    int64_t i = stream ? vec_head(y, n) : 0;
+    product_few(i, alpha, q, x, y);
+    for (; i + LANES <= n; i += LANES) {
+        vec scale = vec_load(q + i), next = alpha * (scale * (scale * vec_load(x + i)));
+        if (stream) {
+            vec_stream(y + i, next);
+        } else {
+            vec_store(y + i, next);
+        }
+    }
+    product_few(n - i, alpha, q + i, x + i, y + i);
+}
+
+void KERNEL(retract)(int64_t n, real c, const real *restrict r, real least, real *restrict q)
+{
+    for (int64_t i = 0; i < n; i++) {
+        real next = q[i] - c * r[i] * q[i];
+        q[i] = next > least ? next : least;
+    }
+}

@@ -1,0 +1,61 @@
+/* One pass steps: see la/step.h for the formulas. out may be x, entry by entry, which is why neither is restrict.
+ *
+ * s is the root of the mean square and not the square, which would leave f32 for gradients above 1e19 or below 1e-19.
+ */
+#include "la/kernel/kernel.h"
+#include "la/kernel/optimizer_step.h"
+
+#include <math.h>
+
+void KERNEL(step_plain)(int64_t n, const step_rule *rule, const real *g, const real *x, real *out)
+{
+    step_rule r = *rule;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) out[i] = r.keep * x[i] - r.rate * (g[i] + r.l2 * x[i]);
+}
+
+void KERNEL(step_momentum)(int64_t n, const step_rule *rule, const real *g, real *u, const real *x, real *out)
+{
+    step_rule r = *rule;
+    real of_g = r.ahead ? r.gain1 : 0, of_u = r.ahead ? r.decay1 : 1;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real slope = g[i] + r.l2 * x[i];
+        real next = r.decay1 * u[i] + r.gain1 * slope;
+        u[i] = next;
+        out[i] = r.keep * x[i] - r.rate * (of_u * next + of_g * slope);
+    }
+}
+
+static inline real root_mean(const step_rule *r, real s, real g)
+{
+    return (real)sqrt(r->decay2 * ((double)s * (double)s) + r->gain2 * ((double)g * (double)g));
+}
+
+void KERNEL(step_rms)(int64_t n, const step_rule *rule, const real *g, real *s, const real *x, real *out)
+{
+    step_rule r = *rule;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real slope = g[i] + r.l2 * x[i];
+        real root = root_mean(&r, s[i], slope);
+        s[i] = root;
+        real below = r.correct2 * root + r.epsilon;
+        out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * slope / below : 0);
+    }
+}
+
+void KERNEL(step_adam)(int64_t n, const step_rule *rule, const real *g, real *u, real *s, const real *x, real *out)
+{
+    step_rule r = *rule;
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        real slope = g[i] + r.l2 * x[i];
+        real mean = r.decay1 * u[i] + r.gain1 * slope;
+        real root = root_mean(&r, s[i], slope);
+        u[i] = mean;
+        s[i] = root;
+        real below = r.correct2 * root + r.epsilon;
+        out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * mean / below : 0);
+    }
+}

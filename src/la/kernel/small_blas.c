@@ -1,0 +1,308 @@
+/* Triangles times panels, and outer products, for sides at which the calls of a BLAS cost more than they save.
+ *
+ * A panel is a few fibres, one vector or two of each entry: P[i PANEL + j] is entry i of fibre j. A block of rows of
+ * the result stays in registers while all entries pass by, and the diagonal block of the triangle is applied to it
+ * there, so a product or a solution is one pass over the panel, in place. The triangle is read where it lies. */
+#include "la/kernel/small_blas.h"
+#include "la/kernel/vec.h"
+
+enum { SOME_ROWS = 4 };
+
+/* sum_i += sum_k A[i row + k column] B[k pitch ..], in blocks of three rows that share a pointer. */
+ALWAYS_INLINE void product(int rows, int columns, int64_t depth, const real *A, int64_t row, int64_t column,
+                           const real *B, int64_t pitch, vec sum[][2])
+{
+    const real *a[(BLOCK_ROWS + 2) / 3];
+    int64_t second = 2 * row;
+#pragma GCC unroll 4
+    for (int g = 0; g < (rows + 2) / 3; g++) a[g] = A + 3 * g * row;
+    for (int64_t k = 0; k < depth; k++) {
+        vec x[2];
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++) x[c] = vec_load(B + c * LANES);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            real w = a[i / 3][i % 3 == 2 ? second : i % 3 == 1 ? row : 0];
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
+        }
+#pragma GCC unroll 4
+        for (int g = 0; g < (rows + 2) / 3; g++) a[g] += column;
+        B += pitch;
+    }
+}
+
+typedef enum block_op { BLOCK_MUL, BLOCK_RETRACT, BLOCK_SOLVE } block_op;
+
+/* What of the block's own entries goes into its rows. */
+ALWAYS_INLINE void add_corner(int rows, int columns, bool lower, const real *D, int64_t row, int64_t column,
+                              const real *P, vec sum[][2])
+{
+#pragma GCC unroll 12
+    for (int k = 0; k < rows; k++) {
+        vec x[2];
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++) x[c] = vec_load(P + k * PANEL + c * LANES);
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            if (lower ? i < k : i > k) continue;
+            real w = D[i * row + k * column];
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
+        }
+    }
+}
+
+/* sum <- D^-1 sum. */
+ALWAYS_INLINE void solve_corner(int rows, int columns, bool lower, const real *D, int64_t row, int64_t column,
+                                vec sum[][2])
+{
+    real inverse[BLOCK_ROWS];
+#pragma GCC unroll 12
+    for (int i = 0; i < rows; i++) inverse[i] = 1 / D[i * (row + column)];
+#pragma GCC unroll 12
+    for (int step = 0; step < rows; step++) {
+        int k = lower ? step : rows - 1 - step;
+#pragma GCC unroll 2
+        for (int c = 0; c < columns; c++) sum[k][c] *= inverse[k];
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++) {
+            if (lower ? i <= k : i >= k) continue;
+            real w = D[i * row + k * column];
+#pragma GCC unroll 2
+            for (int c = 0; c < columns; c++) sum[i][c] -= w * sum[k][c];
+        }
+    }
+}
+
+/* Rows i .. i + rows - 1. What they take from the other rows is those not yet changed by a product, and those solved
+ * already by a solution. */
+ALWAYS_INLINE void block(block_op op, int rows, int columns, bool lower, const la_tri *t, int64_t i, real c, real *P)
+{
+    vec sum[BLOCK_ROWS][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
+    }
+    int64_t from = lower ? 0 : i + rows, depth = lower ? i : t->n - i - rows;
+    const real *T = t->T + i * t->row, *D = T + i * t->column;
+    real *own = P + i * PANEL;
+    product(rows, columns, depth, T + from * t->column, t->row, t->column, P + from * PANEL, PANEL, sum);
+    if (op == BLOCK_SOLVE) {
+#pragma GCC unroll 12
+        for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+            for (int v = 0; v < columns; v++) sum[r][v] = vec_load(own + r * PANEL + v * LANES) - sum[r][v];
+        }
+        solve_corner(rows, columns, lower, D, t->row, t->column, sum);
+    } else {
+        add_corner(rows, columns, lower, D, t->row, t->column, own, sum);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < columns; v++) {
+            real *to = own + r * PANEL + v * LANES;
+            if (op == BLOCK_RETRACT) sum[r][v] = vec_load(to) - c * sum[r][v];
+            vec_store(to, sum[r][v]);
+        }
+    }
+}
+
+/* Rows are cut from the top; the last ones that make no whole block are taken by fours and one by one. */
+ALWAYS_INLINE void sweep(block_op op, int columns, bool lower, const la_tri *t, real c, real *P)
+{
+    int64_t whole = t->n / BLOCK_ROWS * BLOCK_ROWS, fours = whole + (t->n - whole) / SOME_ROWS * SOME_ROWS;
+    bool downward = lower == (op == BLOCK_SOLVE);
+    if (downward) {
+        for (int64_t i = 0; i < whole; i += BLOCK_ROWS) block(op, BLOCK_ROWS, columns, lower, t, i, c, P);
+        for (int64_t i = whole; i < fours; i += SOME_ROWS) block(op, SOME_ROWS, columns, lower, t, i, c, P);
+        for (int64_t i = fours; i < t->n; i++) block(op, 1, columns, lower, t, i, c, P);
+    } else {
+        for (int64_t i = t->n - 1; i >= fours; i--) block(op, 1, columns, lower, t, i, c, P);
+        for (int64_t i = fours - SOME_ROWS; i >= whole; i -= SOME_ROWS)
+            block(op, SOME_ROWS, columns, lower, t, i, c, P);
+        for (int64_t i = whole - BLOCK_ROWS; i >= 0; i -= BLOCK_ROWS) block(op, BLOCK_ROWS, columns, lower, t, i, c, P);
+    }
+}
+
+ALWAYS_INLINE void sweep_any(block_op op, const la_tri *t, int64_t width, real c, real *P)
+{
+    if (width > LANES) {
+        if (t->lower) {
+            sweep(op, 2, true, t, c, P);
+        } else {
+            sweep(op, 2, false, t, c, P);
+        }
+    } else if (t->lower) {
+        sweep(op, 1, true, t, c, P);
+    } else {
+        sweep(op, 1, false, t, c, P);
+    }
+}
+
+void KERNEL(tri_mul)(const la_tri *t, int64_t width, real *P)
+{
+    sweep_any(BLOCK_MUL, t, width, 0, P);
+}
+
+void KERNEL(tri_retract)(const la_tri *t, int64_t width, real c, real *P)
+{
+    sweep_any(BLOCK_RETRACT, t, width, c, P);
+}
+
+void KERNEL(tri_solve)(const la_tri *t, int64_t width, real *P)
+{
+    sweep_any(BLOCK_SOLVE, t, width, 0, P);
+}
+
+/* y[j y_pitch + i] <- x[i x_pitch + j], LANES x LANES. */
+#if defined(__AVX512F__) && !defined(PSGD_REAL_F64)
+ALWAYS_INLINE void transpose(const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+{
+    __m512 a[16], b[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * x_pitch);
+#pragma GCC unroll 8
+    for (int i = 0; i < 16; i += 2) {
+        b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
+        b[i + 1] = _mm512_unpackhi_ps(a[i], a[i + 1]);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 16; i += 4) {
+        a[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
+        a[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2])));
+        a[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
+        a[i + 3] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(b[i + 1]), _mm512_castps_pd(b[i + 3])));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        b[i] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0x88);
+        b[i + 4] = _mm512_shuffle_f32x4(a[i], a[i + 4], 0xdd);
+        b[i + 8] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0x88);
+        b[i + 12] = _mm512_shuffle_f32x4(a[i + 8], a[i + 12], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm512_storeu_ps(y + i * y_pitch, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+        _mm512_storeu_ps(y + (i + 8) * y_pitch, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+        _mm512_storeu_ps(y + (i + 4) * y_pitch, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
+        _mm512_storeu_ps(y + (i + 12) * y_pitch, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+    }
+}
+#else
+ALWAYS_INLINE void transpose(const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+{
+    for (int j = 0; j < LANES; j++) {
+#pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) y[j * y_pitch + i] = x[i * x_pitch + j];
+    }
+}
+#endif
+
+/* y[j y_pitch + i] <- x[i x_pitch + j] for i < rows, j < columns. */
+static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+{
+    int64_t i = 0;
+    for (; i + LANES <= rows; i += LANES) {
+        int64_t j = 0;
+        for (; j + LANES <= columns; j += LANES) transpose(x + i * x_pitch + j, x_pitch, y + j * y_pitch + i, y_pitch);
+        for (; j < columns; j++) {
+            for (int l = 0; l < LANES; l++) y[j * y_pitch + i + l] = x[(i + l) * x_pitch + j];
+        }
+    }
+    for (; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) y[j * y_pitch + i] = x[i * x_pitch + j];
+    }
+}
+
+/* y[i y_pitch + j] <- x[i x_pitch + j] for i < rows, j < columns, at most a panel's. */
+static void copy_rows(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+{
+    if (columns == PANEL) {
+        for (int64_t i = 0; i < rows; i++) {
+            vec_store(y + i * y_pitch, vec_load(x + i * x_pitch));
+            vec_store(y + i * y_pitch + LANES, vec_load(x + i * x_pitch + LANES));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < rows; i++) memcpy(y + i * y_pitch, x + i * x_pitch, (size_t)columns * sizeof(real));
+}
+
+/* Entry i of fibre j of x is x[i entry + j fibre], one of which is 1. The fibres that are missing are zero. */
+void KERNEL(panel_load)(int64_t n, int64_t width, const real *x, int64_t entry, int64_t fibre, real *P)
+{
+    if (width < PANEL) memset(P, 0, (size_t)(n * PANEL) * sizeof(real));
+    if (entry == 1) {
+        turn(width, n, x, fibre, P, PANEL);
+    } else {
+        copy_rows(n, width, x, entry, P, PANEL);
+    }
+}
+
+void KERNEL(panel_store)(int64_t n, int64_t width, const real *P, real *x, int64_t entry, int64_t fibre)
+{
+    if (entry == 1) {
+        turn(n, width, P, PANEL, x, fibre);
+    } else {
+        copy_rows(n, width, P, PANEL, x, entry);
+    }
+}
+
+/* X[j n + i] <- entry i of fibre j, j < count. */
+void KERNEL(gather)(int64_t count, int64_t n, const real *x, int64_t entry, int64_t fibre, real *X)
+{
+    if (entry == 1) {
+        for (int64_t j = 0; j < count; j++) memcpy(X + j * n, x + j * fibre, (size_t)n * sizeof(real));
+    } else {
+        turn(n, count, x, entry, X, n);
+    }
+}
+
+ALWAYS_INLINE void product_tile(int rows, int columns, const la_patch *t, int64_t i, int64_t j, int64_t width)
+{
+    vec sum[BLOCK_ROWS][2];
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
+    }
+    product(rows, columns, t->depth, t->A + i * t->row, t->row, t->column, t->B + j, t->b_pitch, sum);
+#pragma GCC unroll 12
+    for (int r = 0; r < rows; r++) {
+#pragma GCC unroll 2
+        for (int v = 0; v < columns; v++) {
+            real *to = t->C + (i + r) * t->c_pitch + j + v * LANES;
+            int64_t here = width - v * LANES;
+            vec x = t->alpha * sum[r][v];
+            if (here >= LANES) {
+                if (t->add) x += vec_load(to);
+                vec_store(to, x);
+            } else if (here > 0) {
+                if (t->add) x += vec_load_some(to, here);
+                vec_store_some(to, x, here);
+            }
+        }
+    }
+}
+
+ALWAYS_INLINE void product_rows(int rows, const la_patch *t, int64_t i)
+{
+    for (int64_t j = 0; j < t->columns; j += PANEL) {
+        int64_t width = t->columns - j;
+        if (width > LANES) {
+            product_tile(rows, 2, t, i, j, width);
+        } else {
+            product_tile(rows, 1, t, i, j, width);
+        }
+    }
+}
+
+void KERNEL(patch)(const la_patch *t)
+{
+    int64_t i = 0;
+    for (; i + BLOCK_ROWS <= t->rows; i += BLOCK_ROWS) product_rows(BLOCK_ROWS, t, i);
+    for (; i + SOME_ROWS <= t->rows; i += SOME_ROWS) product_rows(SOME_ROWS, t, i);
+    for (; i < t->rows; i++) product_rows(1, t, i);
+}

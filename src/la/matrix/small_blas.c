@@ -1,0 +1,277 @@
+#include "la/matrix/small_blas.h"
+#include "la/tasks.h"
+#include "la/array/dispatch.h"
+
+#include <string.h>
+
+enum {
+    LINE = 64,
+    PANEL_NUMBERS = LA_BLOCK_MOST * LA_PANEL_BYTES / (int)sizeof(real),
+    GATHERED = (1 << 17) / (int)sizeof(real), /* numbers of fibres that are gathered at a time */
+    MOST_GATHERED = 128                       /* fibres: with a block of R they fit the first-level cache */
+};
+
+static const double PARALLEL = 1e6; /* flops below which one thread is faster */
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The fibres of a view as matrices: entry i of fibre j of one is x[i entry + j fibre]. */
+typedef struct fibres {
+    int64_t matrices, each, entry, fibre;
+} fibres;
+
+static fibres fibres_of(const view *X)
+{
+    return X->inner == 1 ? (fibres){X->blocks, X->outer, 1, X->pitch}
+                         : (fibres){X->blocks * X->outer, X->inner, X->inner, 1};
+}
+
+/* Matrix m of the view as fibres_of counts them. */
+static real *matrix(const view *X, int64_t m)
+{
+    return X->inner == 1 ? X->x + (X->levels ? view_block_at(X, m) : 0) : view_matrix(X, m);
+}
+
+static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
+                      int64_t width)
+{
+    _Alignas(LINE) real P[PANEL_NUMBERS];
+    int64_t n = op->X.n;
+    fibres f = fibres_of(&op->X);
+    real *x = matrix(&op->X, m) + from * f.fibre;
+    k->panel_load(n, width, x, f.entry, f.fibre, P);
+    for (int i = 0; i < op->count; i++) {
+        bool turned = op->transpose[i];
+        la_tri t = {.T = T, .n = n, .row = turned ? 1 : n, .column = turned ? n : 1, .lower = lower != turned};
+        (op->solve ? k->tri_solve : k->tri_mul)(&t, width, P);
+    }
+    k->panel_store(n, width, P, x, f.entry, f.fibre);
+}
+
+/* Half panels of one op. */
+static int64_t halves(const la_kernels *k, const la_block_op *op)
+{
+    fibres f = fibres_of(&op->X);
+    return f.matrices * ((2 * f.each + k->panel - 1) / k->panel);
+}
+
+/* Half panels first .. last - 1, two at a time where they are neighbours. */
+static void some_halves(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t first,
+                        int64_t last)
+{
+    fibres f = fibres_of(&op->X);
+    int64_t half = k->panel / 2, row = (f.each + half - 1) / half;
+    for (int64_t at = first; at < last;) {
+        int64_t within = at % row, take = smaller(2, smaller(last - at, row - within)), from = within * half;
+        one_panel(k, T, lower, op, at / row, from, smaller(take * half, f.each - from));
+        at += take;
+    }
+}
+
+typedef struct tri_job {
+    const real *T;
+    bool lower;
+    int count;
+    const la_block_op *ops;
+    int64_t total; /* half panels */
+} tri_job;
+
+/* Each thread takes fibres that are neighbours: none writes near another, and of two ops each thread has one, if they
+ * are of the same shape, as it had in the call before. */
+static void tri_part(void *data, int part, int parts)
+{
+    const tri_job *job = data;
+    const la_kernels *k = la_kernel();
+    int64_t first = job->total * part / parts, last = job->total * (part + 1) / parts;
+    for (int i = 0; i < job->count; i++) {
+        int64_t own = halves(k, &job->ops[i]);
+        some_halves(k, job->T, job->lower, &job->ops[i], first > 0 ? first : 0, smaller(last, own));
+        first -= own;
+        last -= own;
+    }
+}
+
+void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
+{
+    tri_job job = {T, lower, count, ops, 0};
+    double work = 0;
+    for (int i = 0; i < count; i++) {
+        job.total += halves(la_kernel(), &ops[i]);
+        work += (double)ops[i].X.n * (double)ops[i].X.n * (double)view_fibres(ops[i].X) * ops[i].count;
+    }
+    psgd__share(job.total > 1 && work > PARALLEL, tri_part, &job);
+}
+
+/* Blocks of rows or columns go to the threads in turn, there and back, so that long and short ones are shared evenly.
+ */
+static bool owns(int64_t index, int part, int parts)
+{
+    int64_t turn = index % (2 * parts);
+    return (turn < parts ? turn : 2 * parts - 1 - turn) == part;
+}
+
+typedef struct outer_job {
+    view A, B;
+    int sign;
+    bool lower, add;
+    real *R;
+} outer_job;
+
+/* The blocks of R that are this part's, over some fibres: X has count of them. */
+static void add_fibres(const la_kernels *k, const outer_job *job, int part, int parts, int64_t count, const real *X,
+                       real sign, bool add)
+{
+    int64_t n = job->A.n;
+    for (int64_t b = 0; b * k->block < n; b++) {
+        if (!owns(b, part, parts)) continue;
+        int64_t i = b * k->block, rows = smaller(k->block, n - i);
+        int64_t left = job->lower ? 0 : i, right = job->lower ? i + rows : n;
+        k->patch(&(la_patch){.rows = rows,
+                             .columns = right - left,
+                             .depth = count,
+                             .A = X + i,
+                             .B = X + left,
+                             .row = 1,
+                             .column = n,
+                             .b_pitch = n,
+                             .c_pitch = n,
+                             .alpha = sign,
+                             .add = add,
+                             .C = job->R + i * n + left});
+    }
+}
+
+/* Returns whether R holds something now that the next is added to. */
+static bool add_view(const outer_job *job, int part, int parts, const view *X, real sign, bool add)
+{
+    _Alignas(LINE) real gathered[GATHERED + LA_PANEL_BYTES / sizeof(real)];
+    const la_kernels *k = la_kernel();
+    int64_t n = X->n, most = smaller(MOST_GATHERED, GATHERED / n);
+    fibres f = fibres_of(X);
+    memset(gathered + n * smaller(most, f.each), 0, LA_PANEL_BYTES); /* read beyond the last fibre, for nothing */
+    for (int64_t m = 0; m < f.matrices; m++) {
+        for (int64_t from = 0; from < f.each; from += most) {
+            int64_t count = smaller(most, f.each - from);
+            k->gather(count, n, matrix(X, m) + from * f.fibre, f.entry, f.fibre, gathered);
+            add_fibres(k, job, part, parts, count, gathered, sign, add);
+            add = true;
+        }
+    }
+    return add;
+}
+
+static void outer_part(void *data, int part, int parts)
+{
+    const outer_job *job = data;
+    bool add = job->A.x ? add_view(job, part, parts, &job->A, 1, job->add) : job->add;
+    if (job->B.x) (void)add_view(job, part, parts, &job->B, (real)job->sign, add);
+}
+
+void la_block_outer(view A, view B, int sign, bool lower, bool add, real *R)
+{
+    outer_job job = {A, B, sign, lower, add, R};
+    double work = (double)A.n * (double)A.n * (double)view_fibres(A) * (A.x && B.x ? 2 : 1);
+    psgd__share(work > PARALLEL, outer_part, &job);
+}
+
+/* Columns from .. of Q where they are not zero, with T cut to match. */
+static void product_columns(const la_kernels *k, const la_tri *T, int64_t from, bool retract, real c, real *Q)
+{
+    _Alignas(LINE) real P[PANEL_NUMBERS];
+    int64_t ld = T->row, width = smaller(k->panel, T->n - from), top = T->lower ? from : 0;
+    la_tri t = *T;
+    t.n = T->lower ? T->n - from : from + width;
+    t.T += top * (ld + 1);
+    k->panel_load(t.n, width, Q + top * ld + from, ld, 1, P);
+    for (int64_t i = 0; i < width; i++) { /* row from + i: its triangle is columns .. i or i .. */
+        real *row = P + (from + i - top) * k->panel;
+        if (T->lower) {
+            for (int64_t j = i + 1; j < width; j++) row[j] = 0;
+        } else {
+            for (int64_t j = 0; j < i; j++) row[j] = 0;
+        }
+    }
+    if (retract) {
+        k->tri_retract(&t, width, c, P);
+    } else {
+        k->tri_mul(&t, width, P);
+    }
+    k->panel_store(t.n, width, P, Q + top * ld + from, ld, 1);
+}
+
+typedef struct product_job {
+    la_tri T;
+    bool retract;
+    real c, *Q;
+} product_job;
+
+static void product_part(void *data, int part, int parts)
+{
+    const product_job *job = data;
+    const la_kernels *k = la_kernel();
+    int64_t count = (job->T.n + k->panel - 1) / k->panel;
+    for (int64_t i = 0; i < count; i++) { /* the longest first */
+        if (!owns(i, part, parts)) continue;
+        product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q);
+    }
+}
+
+void la_block_product(int64_t n, int64_t ld, bool lower, bool retract, real c, const real *T, real *Q)
+{
+    product_job job = {{.T = T, .n = n, .row = ld, .column = 1, .lower = lower}, retract, c, Q};
+    double work = (double)n * (double)n * (double)n / 3;
+    psgd__share(work > PARALLEL, product_part, &job);
+}
+
+typedef struct gemm_job {
+    const la_factors *factors;
+    real alpha;
+    bool add;
+    real *C;
+    int64_t ldc;
+} gemm_job;
+
+/* Columns from .. of C, rows top .. bottom - 1. */
+static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, int64_t top, int64_t bottom)
+{
+    _Alignas(LINE) real P[PANEL_NUMBERS];
+    const la_factors *f = job->factors;
+    int64_t width = smaller(k->panel, f->n - from), row = f->ta ? 1 : f->lda;
+    k->panel_load(f->k, width, f->tb ? f->B + from * f->ldb : f->B + from, f->tb ? 1 : f->ldb, f->tb ? f->ldb : 1, P);
+    k->patch(&(la_patch){.rows = bottom - top,
+                         .columns = width,
+                         .depth = f->k,
+                         .A = f->A + top * row,
+                         .B = P,
+                         .row = row,
+                         .column = f->ta ? f->lda : 1,
+                         .b_pitch = k->panel,
+                         .c_pitch = job->ldc,
+                         .alpha = job->alpha,
+                         .add = job->add,
+                         .C = job->C + top * job->ldc + from});
+}
+
+/* Where the panels cannot be shared evenly, each thread takes a part of the rows of all of them. */
+static void gemm_part(void *data, int part, int parts)
+{
+    const gemm_job *job = data;
+    const la_kernels *k = la_kernel();
+    int64_t m = job->factors->m, panels = (job->factors->n + k->panel - 1) / k->panel;
+    int64_t blocks = (m + k->block - 1) / k->block, cuts = panels % parts ? parts : 1;
+    for (int64_t i = panels * cuts * part / parts; i < panels * cuts * (part + 1) / parts; i++) {
+        int64_t cut = i % cuts;
+        gemm_panel(k, job, i / cuts * k->panel, blocks * cut / cuts * k->block,
+                   smaller(m, blocks * (cut + 1) / cuts * k->block));
+    }
+}
+
+void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t ldc)
+{
+    gemm_job job = {f, alpha, add, C, ldc};
+    double work = 2 * (double)f->m * (double)f->n * (double)f->k;
+    psgd__share(work > PARALLEL, gemm_part, &job);
+}

@@ -1,0 +1,304 @@
+/* Convolution with fewer products: the way of Toom and Cook, known as Winograd's.
+ *
+ * A polynomial of degree T - 1 is known by its values at T points. Of a square of T x T places of x, of the window w
+ * and of what comes out, OUTPUTS x OUTPUTS places, la/kernel/points.c makes values at T x T points, where convolution
+ * is a product: V = B x B', U = G w G', M_k = U_k V_k at each point k, a sum over channels; y = A'M A and backwards dM
+ * = A dy A', dV_k = U_k'dM_k, dU_k = dM_k V_k', dx = B'dV B (squares overlap), dw = G'dU G. All maps are linear, so
+ * sums over terms are taken at the points. For 16 places that is 36 products instead of 144 with a window of 3 (T = 6),
+ * and 64 instead of 400 with a window of 5 (T = 8).
+ *
+ * Squares go through in blocks, so that V and M stay in the cache. The sum dU is over blocks in order, and one thread
+ * makes each product: threads do not change the result. */
+#include "la/network/winograd.h"
+#include "la/matrix/blas.h"
+#include "la/array/dispatch.h"
+#include "la/network/network.h"
+
+#include <string.h>
+
+enum {
+    OUTPUTS = 4,
+    POINTS = 64,                   /* at most */
+    LINE = 16,                     /* numbers that arrays start at a multiple of */
+    BLOCK_NUMBERS = 3 * (1 << 20), /* of V and M of a block */
+    PARALLEL = 1 << 15             /* numbers at the points from which on threads pay */
+};
+
+typedef struct winograd {
+    const la_conv *s;
+    int64_t side, points, across, squares, block; /* block: squares in it */
+    int64_t from, count;                          /* of this block */
+    int64_t u_pitch, v_pitch, m_pitch;            /* from point to point */
+    real *zero, *U[2], *dU, *V, *M[2];
+} winograd;
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* An odd number of lines, so that the points of one place do not share a set of the cache. */
+static int64_t apart(int64_t numbers)
+{
+    return ((numbers + LINE - 1) / LINE / 2 * 2 + 1) * LINE;
+}
+
+bool la_winograd_fits(const la_conv *s)
+{
+    return s->stride == 1 && s->kh == s->kw && (s->kh == 3 || s->kh == 5);
+}
+
+/* The next numbers of work, while it is only counted NULL. */
+static real *take(real *work, int64_t *used, int64_t numbers)
+{
+    int64_t at = *used;
+    *used += numbers;
+    return work ? work + at : NULL;
+}
+
+/* Returns the numbers of work that it lays out. */
+static int64_t lay_out(winograd *to, const la_conv *s, real *work)
+{
+    int64_t side = s->kh + OUTPUTS - 1, across = (s->ow + OUTPUTS - 1) / OUTPUTS, used = 0;
+    int64_t down = (s->oh + OUTPUTS - 1) / OUTPUTS, points = side * side;
+    int64_t block = smaller(across * down, larger(1, BLOCK_NUMBERS / (points * (s->c + s->out) * s->n)));
+    *to = (winograd){.s = s,
+                     .side = side,
+                     .points = points,
+                     .across = across,
+                     .squares = across * down,
+                     .block = block,
+                     .u_pitch = apart(s->out * s->c),
+                     .v_pitch = apart(s->c * block * s->n),
+                     .m_pitch = apart(s->out * block * s->n)};
+    to->zero = take(work, &used, apart(s->n));
+    for (int i = 0; i < 2; i++) to->U[i] = take(work, &used, points * to->u_pitch);
+    to->dU = take(work, &used, points * to->u_pitch);
+    to->V = take(work, &used, points * to->v_pitch);
+    for (int i = 0; i < 2; i++) to->M[i] = take(work, &used, points * to->m_pitch);
+    return used;
+}
+
+int64_t la_winograd_work(const la_conv *s)
+{
+    winograd self;
+    return lay_out(&self, s, NULL);
+}
+
+static winograd begin(const la_conv *s, real *work)
+{
+    winograd self;
+    lay_out(&self, s, work);
+    memset(self.zero, 0, (size_t)s->n * sizeof *self.zero);
+    return self;
+}
+
+/* The rows of values at all points. */
+static void point_rows(const winograd *self, real *first, int64_t pitch, real **rows)
+{
+    for (int64_t k = 0; k < self->points; k++) rows[k] = first + k * pitch;
+}
+
+/* The rows of a square of size x size places of a picture [h, w, n] whose corner is (top, left); what lies outside has
+ * the rows of spare. */
+static void place_rows(const winograd *self, const real *picture, int64_t h, int64_t w, int64_t top, int64_t left,
+                       int64_t size, real *const *spare, real **rows)
+{
+    for (int64_t i = 0; i < size; i++) {
+        for (int64_t j = 0; j < size; j++) {
+            int64_t y = top + i, x = left + j;
+            bool inside = y >= 0 && y < h && x >= 0 && x < w;
+            rows[i * size + j] = inside ? (real *)picture + (y * w + x) * self->s->n : spare[i * size + j];
+        }
+    }
+}
+
+/* Those of input or output of a channel that square number i of the block needs. */
+static void input_rows(const winograd *self, const real *x, int64_t channel, int64_t i, real *const *spare, real **rows)
+{
+    const la_conv *s = self->s;
+    int64_t at = self->from + i, top = at / self->across * OUTPUTS, left = at % self->across * OUTPUTS;
+    place_rows(self, x + channel * s->h * s->w * s->n, s->h, s->w, top - s->padding, left - s->padding, self->side,
+               spare, rows);
+}
+
+static void output_rows(const winograd *self, const real *y, int64_t channel, int64_t i, real *const *spare,
+                        real **rows)
+{
+    const la_conv *s = self->s;
+    int64_t at = self->from + i, top = at / self->across * OUTPUTS, left = at % self->across * OUTPUTS;
+    place_rows(self, y + channel * s->oh * s->ow * s->n, s->oh, s->ow, top, left, OUTPUTS, spare, rows);
+}
+
+static void run_map(const winograd *self, la_point_map kind, int64_t n, real *const *from, real start, bool add,
+                    real *const *to)
+{
+    la_kernel()->points(kind, self->s->kh, n, (const real *const *)from, start, add, to);
+}
+
+/* To the points: V from x or dM from dy, channels of them. */
+static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t pitch)
+{
+    int64_t n = self->s->n;
+    real *zeros[POINTS];
+    for (int k = 0; k < POINTS; k++) zeros[k] = self->zero;
+#pragma omp parallel for schedule(static) if (self->points * channels * self->count * n > PARALLEL)
+    for (int64_t channel = 0; channel < channels; channel++) {
+        real *from[POINTS], *to[POINTS];
+        for (int64_t i = 0; i < self->count; i++) {
+            if (kind == LA_POINT_INPUT) input_rows(self, x, channel, i, zeros, from);
+            if (kind == LA_POINT_BACK_OUTPUT) output_rows(self, x, channel, i, zeros, from);
+            point_rows(self, V + (channel * self->count + i) * n, pitch, to);
+            run_map(self, kind, n, from, 0, false, to);
+        }
+    }
+}
+
+/* From the points: y from M, with a bias, or dx, added to, from dV. What falls outside the picture goes back to where
+ * it came from, where nothing is needed any more. */
+static void from_points(const winograd *self, la_point_map kind, int64_t channels, real *M, int64_t pitch,
+                        const real *bias, int64_t bias_pitch, real *y)
+{
+    int64_t n = self->s->n;
+#pragma omp parallel for schedule(static) if (self->points * channels * self->count * n > PARALLEL)
+    for (int64_t channel = 0; channel < channels; channel++) {
+        real *from[POINTS], *to[POINTS];
+        for (int64_t i = 0; i < self->count; i++) {
+            point_rows(self, M + (channel * self->count + i) * n, pitch, from);
+            if (kind == LA_POINT_OUTPUT) output_rows(self, y, channel, i, from, to);
+            if (kind == LA_POINT_BACK_INPUT) input_rows(self, y, channel, i, from, to);
+            run_map(self, kind, n, from, bias ? bias[channel * bias_pitch] : 0, kind == LA_POINT_BACK_INPUT, to);
+        }
+    }
+}
+
+/* U of W, or dW of dU; the channels of a weight lie side by side and take the place of samples. */
+static void weight_rows(const winograd *self, const real *W, int64_t o, real **rows)
+{
+    const la_conv *s = self->s;
+    int64_t taps = s->kh * s->kw;
+    for (int64_t k = 0; k < taps; k++) rows[k] = (real *)W + o * (taps * s->c + 1) + k * s->c;
+}
+
+static void weights_to_points(const winograd *self, const real *W, real *U)
+{
+#pragma omp parallel for schedule(static) if (self->u_pitch * self->points > PARALLEL)
+    for (int64_t o = 0; o < self->s->out; o++) {
+        real *from[POINTS], *to[POINTS];
+        weight_rows(self, W, o, from);
+        point_rows(self, U + o * self->s->c, self->u_pitch, to);
+        run_map(self, LA_POINT_WEIGHTS, self->s->c, from, 0, false, to);
+    }
+}
+
+static void weights_from_points(const winograd *self, real *dU, bool add, real *dW)
+{
+#pragma omp parallel for schedule(static) if (self->u_pitch * self->points > PARALLEL)
+    for (int64_t o = 0; o < self->s->out; o++) {
+        real *from[POINTS], *to[POINTS];
+        point_rows(self, dU + o * self->s->c, self->u_pitch, from);
+        weight_rows(self, dW, o, to);
+        run_map(self, LA_POINT_BACK_WEIGHTS, self->s->c, from, 0, add, to);
+    }
+}
+
+/* M <- [M +] U V, dV <- [dV +] U'dM and dU <- [dU +] dM V' at every point. */
+static void product(const winograd *self, const real *U, const real *V, bool add, real *M)
+{
+    int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
+#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
+    for (int64_t k = 0; k < self->points; k++) {
+        la_gemm(false, false, out, columns, c, 1, U + k * self->u_pitch, c, V + k * self->v_pitch, columns, add ? 1 : 0,
+                M + k * self->m_pitch, columns);
+    }
+}
+
+static void back_product(const winograd *self, const real *U, const real *dM, bool add, real *dV)
+{
+    int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
+#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
+    for (int64_t k = 0; k < self->points; k++) {
+        la_gemm(true, false, c, columns, out, 1, U + k * self->u_pitch, c, dM + k * self->m_pitch, columns, add ? 1 : 0,
+                dV + k * self->v_pitch, columns);
+    }
+}
+
+static void outer_product(const winograd *self, const real *dM, const real *V, bool add, real *dU)
+{
+    int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
+#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
+    for (int64_t k = 0; k < self->points; k++) {
+        la_gemm(false, true, out, c, columns, 1, dM + k * self->m_pitch, columns, V + k * self->v_pitch, columns,
+                add ? 1 : 0, dU + k * self->u_pitch, c);
+    }
+}
+
+static void next_block(winograd *self)
+{
+    self->from += self->count;
+    self->count = smaller(self->block, self->squares - self->from);
+}
+
+void la_winograd_forward(const la_conv *s, int count, const la_conv_term *term, bool bias, real *y, real *work)
+{
+    winograd self = begin(s, work);
+    int64_t depth = s->kh * s->kw * s->c;
+    for (int i = 0; i < count; i++) weights_to_points(&self, term[i].W, self.U[i]);
+    for (next_block(&self); self.count > 0; next_block(&self)) {
+        for (int i = 0; i < count; i++) {
+            to_points(&self, LA_POINT_INPUT, s->c, term[i].x, self.V, self.v_pitch);
+            product(&self, self.U[i], self.V, i > 0, self.M[0]);
+        }
+        from_points(&self, LA_POINT_OUTPUT, s->out, self.M[0], self.m_pitch, bias ? term[0].W + depth : NULL, depth + 1,
+                    y);
+    }
+}
+
+/* dx, of which the squares of this block overlap with those of others. */
+static void back_input(const winograd *self, int count, const la_conv_term *term, real *dx)
+{
+    bool add = false;
+    for (int i = 0; i < count; i++) {
+        if (!term[i].W) continue;
+        back_product(self, self->U[i], self->M[i], add, self->V);
+        add = true;
+    }
+    from_points(self, LA_POINT_BACK_INPUT, self->s->c, self->V, self->v_pitch, NULL, 0, dx);
+}
+
+static void back_weights(const winograd *self, int count, const la_conv_term *term)
+{
+    bool add = self->from > 0;
+    for (int i = 0; i < count; i++) {
+        if (!term[i].x) continue;
+        to_points(self, LA_POINT_INPUT, self->s->c, term[i].x, self->V, self->v_pitch);
+        outer_product(self, self->M[i], self->V, add, self->dU);
+        add = true;
+    }
+}
+
+void la_winograd_back(const la_conv *s, int count, const la_conv_term *term, bool add_x, real *dx, bool add_W, real *dW,
+                      real *work)
+{
+    winograd self = begin(s, work);
+    int64_t depth = s->kh * s->kw * s->c;
+    for (int i = 0; dx && i < count; i++) {
+        if (term[i].W) weights_to_points(&self, term[i].W, self.U[i]);
+    }
+    if (dx && !add_x) memset(dx, 0, (size_t)(s->c * s->h * s->w * s->n) * sizeof *dx);
+    for (next_block(&self); self.count > 0; next_block(&self)) {
+        for (int i = 0; i < count; i++) {
+            to_points(&self, LA_POINT_BACK_OUTPUT, s->out, term[i].dy, self.M[i], self.m_pitch);
+        }
+        if (dx) back_input(&self, count, term, dx);
+        if (dW) back_weights(&self, count, term);
+    }
+    if (!dW) return;
+    weights_from_points(&self, self.dU, add_W, dW);
+    la_row_sums(s->out, s->oh * s->ow * s->n, term[0].dy, add_W, dW + depth, depth + 1);
+}

@@ -1,0 +1,61 @@
+/* What a method must provide, for one number type. step.c has checked that its inputs are finite. */
+#ifndef PSGD_OPTIM_METHOD_METHOD_H
+#define PSGD_OPTIM_METHOD_METHOD_H
+
+#include "la/fused/optimizer_step.h"
+#include "optim/optim.h"
+
+#define method_ops  PSGD_TYPED(method_ops)
+#define method_args PSGD_TYPED(method_args)
+
+/* One tensor of one step. */
+typedef struct method_args {
+    psgd_optimizer *self;
+    part *part;
+    int64_t step;      /* from 1 */
+    step_rule rule;    /* keep, rate and l2 of this step: out <- keep x - rate d, where l2 x was added to g */
+    const real *g, *x; /* [n] */
+    const real *v, *h; /* [n] on update steps where the method takes products, else NULL */
+    real *out;         /* [n]: x itself, or the direction, with keep = 0 and rate = -1 */
+    bool update;       /* this is an update step */
+} method_args;
+
+typedef struct method_ops {
+    method_kind kind;
+
+    /* REQUIRED unless kind.searches */
+    void (*advance)(const method_args *a); /* the method's state moves on; out <- keep x - rate d */
+
+    /* OPTIONAL */
+    int64_t (*numbers)(const psgd_optimizer *self, const part *p);   /* of state for a tensor, zero at the start */
+    void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
+    void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
+    bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */
+    bool (*heavy)(const part *p);  /* of these, one whose products are worth several threads */
+    bool whole;                    /* advance needs all of g before it writes: out must not be x */
+    void (*position)(const psgd_optimizer *self, const part *p, const real *x, real *to);
+    psgd_status (*observe)(psgd_optimizer *self, part *p, int64_t count, const real *a, const real *d);
+    psgd_status (*iterate)(psgd_optimizer *self, void *const *theta, double *loss); /* REQUIRED if kind.searches */
+} method_ops;
+
+#define psgd__method_at  PSGD_TYPED(psgd__method_at)
+#define psgd__evaluate   PSGD_TYPED(psgd__evaluate)
+#define psgd__product    PSGD_TYPED(psgd__product)
+#define psgd__parts_dot  PSGD_TYPED(psgd__parts_dot)
+#define psgd__parts_axpy PSGD_TYPED(psgd__parts_axpy)
+#define psgd__parts_max  PSGD_TYPED(psgd__parts_max)
+
+const method_ops *psgd__method_at(int index);
+
+/* Over all tensors: x'y, y <- y + c x, max |x|. */
+double psgd__parts_dot(const psgd_optimizer *self, void *const *x, void *const *y);
+void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y);
+double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
+
+/* The bound objective, counted. Loss and gradient; the product of H with v, exact or by differences of gradients, where
+ * g is the gradient at theta. What is not finite is not looked for here. */
+psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *loss, void *const *gradient);
+psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, double *loss,
+                          void *const *h);
+
+#endif

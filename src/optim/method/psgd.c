@@ -1,0 +1,191 @@
+/* PSGD: d = P m, P = Q'Q fitted to the Newton or the Fisher type criterion, m the gradient or its moving average
+ * (paper, sections 4.2 to 4.4). The fit comes first, so the new Q makes the step. */
+#include "la/la.h"
+#include "la/array/normal.h"
+#include "optim/method/methods.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t psgd_numbers(const psgd_optimizer *self, const part *p)
+{
+    return self->settings.momentum > 0 ? p->n : 0;
+}
+
+/* out <- the gradient or its moving average, divided by 1 - beta^t so that it starts without bias. */
+static void average(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    step_rule r = a->rule;
+    if (set->momentum == 0) {
+        la_step_plain(a->part->n, &r, a->g, a->x, a->out);
+        return;
+    }
+    double correct = 1 / (1 - pow(set->momentum, (double)a->step));
+    r.decay1 = (real)set->momentum;
+    r.gain1 = (real)(1 - set->momentum);
+    r.ahead = set->nesterov;
+    r.rate = (real)-correct;
+    la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
+}
+
+/* What P is applied to: the gradient itself where nothing is added to it, else out. */
+static const real *averaged(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    if (set->momentum == 0 && set->l2 == 0 && !a->part->rows) return a->g;
+    average(a);
+    return a->out;
+}
+
+static psgd_status update_part(const method_args *a, int64_t count, const real *v, const real *h)
+{
+    psgd_precond *precond = a->part->precond;
+    return a->part->rows ? PSGD_TYPED(psgd__precond_update_rows)(precond, a->part->rows, v, h)
+                         : PSGD_TYPED(psgd__precond_update)(precond, count, v, h);
+}
+
+static real *probe_of(const psgd_optimizer *self)
+{
+    return (real *)self->probe + psgd__work_slice * self->probe_stride;
+}
+
+static psgd_status fit_newton(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    const real *h = a->h;
+    int64_t n = a->part->n * set->fit.pairs;
+    if (set->l2 > 0) { /* the Hessian of what is minimised is H + l2 I */
+        real *sum = probe_of(a->self);
+        memcpy(sum, h, (size_t)n * sizeof(real));
+        la_axpy(n, (real)set->l2, a->v, sum);
+        h = sum;
+    }
+    return update_part(a, set->fit.pairs, a->v, h);
+}
+
+static psgd_status fit_fisher(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    bool averages = set->whiten == WHITEN_MOMENTUM && set->momentum > 0;
+    const real *h = averages || set->l2 > 0 ? a->out : a->g;
+    real *v = set->fit.integrate ? NULL : probe_of(a->self);
+    int tensor = (int)(a->part - a->self->parts);
+    if (v && a->part->rows) {
+        PSGD_TYPED(psgd__optim_draw_rows)(a->self, tensor, a->part->rows, v);
+    } else if (v) {
+        PSGD_TYPED(psgd__optim_draw)(a->self, tensor, v);
+    }
+    return update_part(a, 1, v, h);
+}
+
+static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
+{
+    double factor = psgd__schedule_factor(&self->settings.step_schedule, step - 1, self->settings.total,
+                                          self->now.plateau);
+    precond->settings.step = self->settings.fit.step * factor;
+}
+
+/* A pair that Q cannot take leaves Q as it was; the step goes on with it. */
+static void fit(const method_args *a)
+{
+    psgd_optimizer *self = a->self;
+    set_step(self, a->step, a->part->precond);
+    bool fisher = self->settings.fit.criterion == CRITERION_FISHER;
+    a->part->fitted = (fisher ? fit_fisher(a) : fit_newton(a)) == PSGD_OK;
+}
+
+static void apply(const psgd_optimizer *self, const psgd_precond *precond, const real *m, real *d)
+{
+    const optim_settings *set = &self->settings;
+    psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
+    PSGD_TYPED(psgd__precond_apply)(precond, what, m, d);
+    if (set->apply == APPLY_INVERSE_FISHER) la_scale(precond->n, (real)(1 / (double)set->fit.batch), d);
+}
+
+/* Where the joint fit takes what the directions are made of, it finds them side by side already. */
+static bool fits_directions(const optim_settings *set)
+{
+    return set->fit.criterion == CRITERION_FISHER && (set->whiten == WHITEN_MOMENTUM || set->momentum == 0);
+}
+
+/* This tensor's part of the pairs of all tensors: [pairs][total]. */
+static void gather(const method_args *a)
+{
+    const psgd_optimizer *self = a->self;
+    const optim_settings *set = &self->settings;
+    const part *p = a->part;
+    real *v = (real *)psgd__work_at(&self->work, self->joint->segments.at_v) + p->from;
+    real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
+    if (set->fit.criterion == CRITERION_FISHER) {
+        if (!fits_directions(set)) la_step_plain(p->n, &a->rule, a->g, a->x, h);
+        if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), v);
+        return;
+    }
+    for (int64_t k = 0; k < set->fit.pairs; k++, v += self->total, h += self->total) {
+        memcpy(v, a->v + k * p->n, (size_t)p->n * sizeof(real));
+        memcpy(h, a->h + k * p->n, (size_t)p->n * sizeof(real));
+        if (set->l2 > 0) la_axpy(p->n, (real)set->l2, v, h);
+    }
+}
+
+static void psgd_finish(psgd_optimizer *self, int64_t step, bool update)
+{
+    if (!self->joint) return;
+    const optim_settings *set = &self->settings;
+    if (update) {
+        const real *v = set->fit.integrate ? NULL : psgd__work_at(&self->work, self->joint->segments.at_v);
+        const real *h = psgd__work_at(&self->work, self->joint->segments.at_h);
+        if (fits_directions(set)) h = self->direction;
+        set_step(self, step, self->joint);
+        if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
+    }
+    apply(self, self->joint, self->direction, self->direction);
+}
+
+static void psgd_advance(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    if (a->self->joint) {
+        average(a);
+        if (a->update) gather(a);
+        return;
+    }
+    bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
+    if (raw) { /* the gradient with l2 in it, for the fit alone */
+        la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
+        fit(a);
+    }
+    const real *m = averaged(a);
+    if (a->update && !raw) fit(a);
+    if (a->part->rows) {
+        psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
+        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, what, a->part->rows, m, a->out);
+    } else {
+        apply(a->self, a->part->precond, m, a->out);
+    }
+}
+
+static bool psgd_beside(const part *p)
+{
+    return p->precond && !p->rows && psgd__precond_runs_beside(p->precond);
+}
+
+static bool psgd_heavy(const part *p)
+{
+    return psgd__precond_is_heavy(p->precond);
+}
+
+const method_ops METHOD_OPS(psgd) = {
+    .kind = {.name = "psgd",
+             .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
+             .lr = 0.01,
+             .fits = true,
+             .rows = true},
+    .advance = psgd_advance,
+    .finish = psgd_finish,
+    .numbers = psgd_numbers,
+    .beside = psgd_beside,
+    .heavy = psgd_heavy,
+    .whole = true,
+};

@@ -1,0 +1,69 @@
+/* The bound objective: evaluations, Hessian-vector products, and an iteration with them. */
+#include "la/la.h"
+#include "optim/method/method.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *loss, void *const *gradient)
+{
+    self->now.evaluations++;
+    int code = self->objective.gradient(self->objective.data, (const void *const *)theta, loss, gradient);
+    return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's gradient reported failure %d", code);
+}
+
+/* (g(theta + e v) - g(theta)) / e. e moves the parameter that moves most by the root of epsilon, relative to the
+ * largest of them or to 1: half the digits go to each of the two errors. */
+static psgd_status difference(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, void *const *h)
+{
+    double size = psgd__parts_max(self, (const void *const *)theta),
+           most = psgd__parts_max(self, (const void *const *)v);
+    double e = most > 0 && isfinite(most) ? sqrt((double)REAL_EPSILON) * (1 + size) / most : 1, ignored;
+    for (int i = 0; i < self->part_count; i++) {
+        memcpy(self->spare[i], theta[i], (size_t)self->parts[i].n * sizeof(real));
+    }
+    psgd__parts_axpy(self, e, v, self->spare);
+    PSGD_TRY(psgd__evaluate(self, self->spare, &ignored, h));
+    psgd__parts_axpy(self, -1, g, h);
+    for (int i = 0; i < self->part_count; i++) la_scale(self->parts[i].n, (real)(1 / e), h[i]);
+    return PSGD_OK;
+}
+
+psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, double *loss,
+                          void *const *h)
+{
+    self->now.products++;
+    if (!self->objective.product) return difference(self, theta, g, v, h);
+    int code = self->objective.product(self->objective.data, (const void *const *)theta, (const void *const *)v, loss,
+                                       g, h);
+    return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's product reported failure %d", code);
+}
+
+/* Loss, gradient and, where wanted, pairs (v, Hv) at theta. An exact product gives loss and gradient as well. */
+static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, double *loss)
+{
+    bool products = psgd_optimizer_wants_product(self);
+    if (!products || !self->objective.product) PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
+    if (!products) return PSGD_OK;
+    for (int i = 0; i < self->part_count; i++) PSGD_TYPED(psgd__optim_draw)(self, i, self->v[i]);
+    for (int64_t k = 0; k < self->settings.fit.pairs; k++) {
+        for (int i = 0; i < self->part_count; i++) {
+            self->pair_v[i] = (real *)self->v[i] + k * self->parts[i].n;
+            self->pair_h[i] = (real *)self->h[i] + k * self->parts[i].n;
+        }
+        PSGD_TRY(psgd__product(self, theta, self->gradient, self->pair_v, loss, self->pair_h));
+    }
+    return PSGD_OK;
+}
+
+psgd_status PSGD_TYPED(psgd__optim_iterate)(psgd_optimizer *self, void *const *theta, double *loss)
+{
+    const method_ops *ops = self->ops;
+    if (ops->iterate) return ops->iterate(self, theta, loss);
+
+    PSGD_TRY(evaluate_all(self, theta, loss));
+    if (!isfinite(*loss)) return psgd__optim_skip(self, "the loss is not finite");
+    return PSGD_TYPED(psgd__optim_step)(self, theta, (const void *const *)self->gradient, (const void *const *)self->v,
+                                        (const void *const *)self->h);
+}

@@ -1,0 +1,112 @@
+/* A step on some rows of a tensor is a step on a smaller tensor: parameters and the method's state of those rows are
+ * packed one after the other, the step that all methods share runs on them, and they go back to their places. What is
+ * joint over all tensors (clipping, the look at what is not finite, schedules, counters) stays so. */
+#include "la/array/normal.h"
+#include "optim/method/method.h"
+
+#include <string.h>
+
+static int64_t width(const part *p)
+{
+    int64_t product = 1;
+    for (int k = 1; k < p->tensor.modes; k++) product *= p->shape[k];
+    return product;
+}
+
+/* Room for the parameters and the state of the most rows of each tensor. */
+psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
+{
+    int64_t total = 0;
+    for (int i = 0; i < self->part_count; i++) {
+        const part *p = &self->parts[i];
+        int64_t copies = 1 + p->state_numbers / p->n, numbers;
+        if (!psgd__mul_fits(p->rows_most * width(p), copies, &numbers) || !psgd__add_fits(total, numbers, &total)) {
+            return psgd__fail(PSGD_ERR_NO_MEMORY, "the rows of tensor %d are more than can be counted", i);
+        }
+    }
+    if (total == 0) return PSGD_OK;
+    self->packed = psgd__alloc(self->context, total, sizeof(real));
+    self->row_theta = psgd__alloc(self->context, self->part_count, sizeof *self->row_theta);
+    if (!self->packed || !self->row_theta) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for rows of gradients");
+    real *at = self->packed;
+    for (int i = 0; i < self->part_count; i++) {
+        part *p = &self->parts[i];
+        if (p->rows_most == 0) continue;
+        p->packed = at;
+        at += p->rows_most * width(p) * (1 + p->state_numbers / p->n);
+    }
+    return PSGD_OK;
+}
+
+void PSGD_TYPED(psgd__optim_draw_rows)(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
+{
+    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE, (uint64_t)tensor,
+                                         (uint64_t)self->now.step);
+    int64_t n = width(&self->parts[tensor]);
+    for (int64_t i = 0; i < rows->count; i++) la_normal(&stream, rows->index[i] * n, n, (real *)v + i * n);
+}
+
+static void gather(const psgd_rows *rows, int64_t n, const real *from, real *to)
+{
+    for (int64_t i = 0; i < rows->count; i++) memcpy(to + i * n, from + rows->index[i] * n, (size_t)n * sizeof *to);
+}
+
+static void scatter(const psgd_rows *rows, int64_t n, const real *from, real *to)
+{
+    for (int64_t i = 0; i < rows->count; i++) memcpy(to + rows->index[i] * n, from + i * n, (size_t)n * sizeof *to);
+}
+
+/* What a part is when no step runs. */
+typedef struct whole {
+    int64_t n;
+    real *state;
+} whole;
+
+static whole whole_of(const psgd_optimizer *self, int tensor)
+{
+    const part *p = &self->parts[tensor];
+    whole w = {.n = p->shape[0] * width(p), .state = self->state};
+    for (int i = 0; i < tensor; i++) w.state += self->parts[i].state_numbers;
+    return w;
+}
+
+static void pack(psgd_optimizer *self, int tensor, const psgd_rows *rows, const real *theta)
+{
+    part *p = &self->parts[tensor];
+    whole w = whole_of(self, tensor);
+    int64_t n = width(p), some = rows->count * n;
+    real *packed = p->packed;
+    gather(rows, n, theta, packed);
+    for (int64_t k = 0; k < p->state_numbers / w.n; k++) gather(rows, n, w.state + k * w.n, packed + (k + 1) * some);
+    p->rows = rows;
+    p->n = some;
+    p->state = packed + some;
+}
+
+static void unpack(psgd_optimizer *self, int tensor, real *theta)
+{
+    part *p = &self->parts[tensor];
+    whole w = whole_of(self, tensor);
+    int64_t n = width(p), some = p->n;
+    const real *packed = p->packed;
+    scatter(p->rows, n, packed, theta);
+    for (int64_t k = 0; k < p->state_numbers / w.n; k++)
+        scatter(p->rows, n, packed + (k + 1) * some, w.state + k * w.n);
+    p->rows = NULL;
+    p->n = w.n;
+    p->state = w.state;
+}
+
+psgd_status PSGD_TYPED(psgd__optim_step_rows)(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,
+                                              const void *const *gradient, const void *const *v, const void *const *h)
+{
+    for (int i = 0; i < self->part_count; i++) {
+        self->row_theta[i] = rows[i] ? self->parts[i].packed : theta[i];
+        if (rows[i]) pack(self, i, rows[i], theta[i]);
+    }
+    psgd_status status = PSGD_TYPED(psgd__optim_step)(self, self->row_theta, gradient, v, h);
+    for (int i = 0; i < self->part_count; i++) {
+        if (rows[i]) unpack(self, i, theta[i]);
+    }
+    return status;
+}

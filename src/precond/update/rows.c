@@ -1,0 +1,229 @@
+/* Gradients that have some rows of a matrix only, as those of an embedding have, with kron(diag,G) (paper, Appendix A).
+ *
+ * Q = diag(q) (x) G never mixes rows, so rows that are absent have a step of zero: P g is made of the rows present. The
+ * fit of Q sees the others through v. With I the absent rows, their part of R is, v integrated out,
+ *
+ *     of diag, row i in I:  lambda^2 ||G||_F^2 q_i^2 - ||G^-1||_F^2 / q_i^2
+ *     of G:                 lambda^2 (sum of q_i^2) Pi(GG') - (sum of 1/q_i^2) Pi(G^-T G^-1)
+ *
+ * exact adds this, which is the expectation of the update of the whole matrix over v on I; lazy leaves I out, and their
+ * q as they are. The cost is that of the rows present, and for each row of the matrix a few flops on q. */
+#include "precond/update/update.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct matrix {
+    group *rows, *columns; /* the factors */
+    real *q;               /* [count] of the first */
+    int64_t count, width;
+} matrix;
+
+static void take_array(void *data, real *x, int64_t count)
+{
+    (void)count;
+    *(real **)data = x;
+}
+
+static matrix matrix_of(const psgd_precond *self)
+{
+    const group *root = self->root;
+    matrix m = {.rows = root->child[0], .columns = root->child[1]};
+    m.rows->ops->state(m.rows, take_array, &m.q);
+    m.count = m.rows->n;
+    m.width = m.columns->n;
+    return m;
+}
+
+psgd_status PSGD_TYPED(psgd__precond_check_rows)(const psgd_precond *self)
+{
+    const group *root = self->root;
+    const precond_settings *set = &self->settings;
+    if (root->ops->kind.sizes != SIZES_MULTIPLY || root->child_count != 2 ||
+        strcmp(root->child[0]->ops->kind.name, "diag") != 0) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "gradients of some rows need a matrix and a group kron(diag,G), scan or scaw");
+    }
+    if (!set->unbiased && set->pairs == 1) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_UNSUPPORTED, "gradients of some rows go with neither the option %s",
+                      set->unbiased ? "unbiased nor pairs above 1" : "pairs above 1 nor unbiased");
+}
+
+/* The q of the rows present, in the place that R has later. */
+static real *gather_q(const psgd_precond *self, const matrix *m, const psgd_rows *rows)
+{
+    real *q = psgd__work_at(self->work, self->at_R);
+    for (int64_t i = 0; i < rows->count; i++) q[i] = m->q[rows->index[i]];
+    return q;
+}
+
+/* X <- QX or Q'X on rows, q theirs */
+static void multiply(const matrix *m, int64_t rows, const real *q, bool transposed, real *X)
+{
+    view each = view_rows(X, m->width, rows);
+    la_scale_rows(view_columns(X, rows, m->width), q);
+    (transposed ? m->columns->ops->mul_t : m->columns->ops->mul)(m->columns, each);
+}
+
+/* X <- Q^-1 X or Q^-T X */
+static void solve(const matrix *m, int64_t rows, const real *q, bool transposed, real *X)
+{
+    view each = view_rows(X, m->width, rows);
+    la_divide_rows(view_columns(X, rows, m->width), q);
+    (transposed ? m->columns->ops->solve_t : m->columns->ops->solve)(m->columns, each);
+}
+
+void PSGD_TYPED(psgd__precond_apply_rows)(const psgd_precond *self, psgd_operator what, const psgd_rows *rows,
+                                          const void *x, void *y)
+{
+    matrix m = matrix_of(self);
+    int64_t n = rows->count;
+    if (n == 0) return;
+    const real *q = gather_q(self, &m, rows);
+    if (x != y) memmove(y, x, (size_t)(n * m.width) * sizeof(real));
+    int twice = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
+    bool inverse = what >= PSGD_APPLY_P_INVERSE;
+    bool first = what != PSGD_APPLY_QT && what != PSGD_APPLY_Q_INVERSE;  /* Q, or Q^-T */
+    bool second = what != PSGD_APPLY_Q && what != PSGD_APPLY_QT_INVERSE; /* Q', or Q^-1 */
+    for (int i = 0; i < twice; i++) {
+        if (first) (inverse ? solve : multiply)(&m, n, q, inverse, y);
+        if (second) (inverse ? solve : multiply)(&m, n, q, !inverse, y);
+    }
+}
+
+/* What v integrated out leaves: the sums over its rows, and ||G||_F^2 and ||G^-1||_F^2 with their factors. */
+typedef struct expectation {
+    double squares, inverse_squares; /* of q */
+    double gain, loss;               /* lambda^2 ||G||_F^2, ||G^-1||_F^2 */
+} expectation;
+
+/* R_i, and in sum |R_i|, of the rows where v is integrated out; zero elsewhere. sum may be NULL. */
+static void project_expected(const matrix *m, const expectation *e, double weight, bool all, const psgd_rows *rows,
+                             bool present, real *R, real *sum)
+{
+    int64_t next = 0;
+    for (int64_t i = 0; i < m->count; i++) {
+        bool here = next < rows->count && rows->index[next] == i;
+        next += here;
+        bool counts = all || here == present;
+        double q = (double)m->q[i], up = e->gain * q * q / weight, down = e->loss / (q * q) / weight;
+        R[i] = counts ? (real)(up - down) : 0;
+        if (sum) sum[i] = counts ? (real)(up + down) : 0;
+    }
+}
+
+/* Which rows v is integrated out of: all of them, or those present, or the others. */
+typedef struct reach {
+    bool any, all, present;
+} reach;
+
+static reach reach_of(const precond_settings *set)
+{
+    bool exact = set->rows != ROWS_LAZY;
+    return (reach){.any = exact || set->integrate, .all = exact && set->integrate, .present = !exact};
+}
+
+static expectation expect(const psgd_precond *self, const matrix *m, reach where, const psgd_rows *rows)
+{
+    expectation e = {0};
+    double damping = self->settings.damping;
+    int64_t next = 0;
+    if (!where.any) return e;
+    for (int64_t i = 0; i < m->count; i++) {
+        bool here = next < rows->count && rows->index[next] == i;
+        next += here;
+        if (!where.all && here != where.present) continue;
+        double square = (double)m->q[i] * (double)m->q[i];
+        e.squares += square;
+        e.inverse_squares += 1 / square;
+    }
+    e.gain = damping > 0 ? damping * damping * psgd__group_energy(m->columns, false) : 0;
+    e.loss = psgd__group_energy(m->columns, true);
+    return e;
+}
+
+static void step_rows(update *u, const matrix *m, const formed *f, const expectation *e, reach where,
+                      const psgd_rows *rows)
+{
+    psgd_precond *self = u->self;
+    real *R = psgd__work_at(self->work, self->at_R);
+    real *sum = normaliser_needs_spare((norm_choice)self->settings.norm) ? R + m->count : NULL;
+    if (where.any) {
+        project_expected(m, e, form_weight(f->exponent), where.all, rows, where.present, R, sum);
+    } else {
+        memset(R, 0, (size_t)m->count * sizeof *R);
+        if (sum) memset(sum, 0, (size_t)m->count * sizeof *sum);
+    }
+    for (int64_t i = 0; i < rows->count; i++) {
+        const real *A = f->pair.A.x + i * m->width, *B = f->pair.B.x ? f->pair.B.x + i * m->width : NULL;
+        double a = la_dot(m->width, A, A), b = B ? la_dot(m->width, B, B) : 0;
+        int64_t at = rows->index[i];
+        R[at] = (real)((double)R[at] + a - b);
+        if (sum) sum[at] = (real)((double)sum[at] + a + b);
+    }
+    double largest = (double)la_max_abs(m->count, R);
+    group_pair empty = {.A = view_rows(NULL, m->count, 1)};
+    empty.B = empty.h = empty.v = empty.A;
+    unit_measure measure = {.unit = m->rows,
+                            .pair = &empty,
+                            .R = R,
+                            .spare = sum,
+                            .largest = largest,
+                            .spectral = largest,
+                            .captured = true,
+                            .exponent = u->exponent,
+                            .weight = form_weight(u->exponent),
+                            .step = self->settings.step};
+    update_step(u, m->rows, &measure);
+}
+
+/* The start at the scale of the first pair, v on absent rows by its expectation. */
+static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, formed *f)
+{
+    form_norms(rows->count * m->width, f);
+    if (self->settings.rows != ROWS_LAZY) {
+        double absent = (double)(m->count - rows->count) * (double)m->width;
+        f->v_norm = hypot(f->v_norm, sqrt(absent));
+        f->h_norm = hypot(f->h_norm, self->settings.damping * sqrt(absent));
+    }
+    update_start_from(self, f);
+}
+
+psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd_rows *rows, const void *v,
+                                                  const void *h)
+{
+    matrix m = matrix_of(self);
+    int64_t n = rows->count * m.width;
+    formed f;
+    if (n == 0) return PSGD_OK;
+    PSGD_TRY(form_pairs(self, n, 1, v, h, &f));
+    if (self->waiting) start(self, &m, rows, &f);
+
+    reach where = reach_of(&self->settings);
+    expectation e = expect(self, &m, where, rows);
+    const real *q = gather_q(self, &m, rows);
+    multiply(&m, rows->count, q, false, f.pair.A.x);
+    if (f.pair.B.x) solve(&m, rows->count, q, true, f.pair.B.x);
+    PSGD_TRY(form_level(n, sqrt(fmax(e.gain * e.squares, e.loss * e.inverse_squares)), &f));
+
+    double damping = self->settings.damping, weight = form_weight(f.exponent);
+    group_pair pair = {.A = view_rows(f.pair.A.x, m.width, rows->count),
+                       .B = view_rows(f.pair.B.x, m.width, rows->count),
+                       .h = view_rows((real *)h, m.width, rows->count),
+                       .v = view_rows(f.pair.v.x, m.width, rows->count),
+                       .scaled = f.pair.scaled,
+                       .gram = where.any ? damping * damping * e.squares / weight : 0,
+                       .gram_inverse = where.any ? -e.inverse_squares / weight : 0};
+    update u = {.self = self,
+                .measure = normaliser_at(self->settings.norm),
+                .exponent = f.exponent,
+                .count = 1,
+                .numbers = (double)n,
+                .h_most = f.h_most,
+                .v_most = f.v_most};
+    step_rows(&u, &m, &f, &e, where, rows);
+    PSGD_TRY(psgd__group_units(m.columns, &pair, update_unit, &u));
+    update_count(&u);
+    return PSGD_OK;
+}

@@ -1,0 +1,142 @@
+#include "precond/update/whitened.h"
+#include "la/la.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Exponents within which numbers may be multiplied by Q (guard.c keeps that within its own limit) and squared. */
+#ifdef PSGD_REAL_F64
+enum { INPUT_LIMIT = 300, SQUARE_LIMIT = 200 };
+#else
+enum { INPUT_LIMIT = 40, SQUARE_LIMIT = 24 };
+#endif
+
+static psgd_status refuse(const char *name, int64_t n, const real *x)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (isfinite((double)x[i])) continue;
+        return psgd__fail(PSGD_ERR_NOT_FINITE, "%s is %s at entry %lld; the preconditioner is as it was", name,
+                          isnan((double)x[i]) ? "not a number" : "infinite", (long long)i);
+    }
+    return psgd__fail(PSGD_ERR_NOT_FINITE, "%s grows beyond the number type; the preconditioner is as it was", name);
+}
+
+/* 0 while |x| stays within limit, else the exponent that brings its largest entry to about 1. */
+static int exponent_of(real largest, int limit)
+{
+    if (largest == 0) return 0;
+    int e = ilogb((double)largest);
+    return e < -limit || e > limit ? e : 0;
+}
+
+/* x <- x 2^-e, in two steps because 2^-e itself may not be a number of this type. */
+static void scale_down(int64_t n, int e, real *x)
+{
+    int half = e / 2;
+    if (half) la_scale(n, (real)ldexp(1, -half), x);
+    if (e - half) la_scale(n, (real)ldexp(1, half - e), x);
+}
+
+/* ĝ - s + s/sqrt(B), with the s that this gradient would make, divided by 1 - average^t so that it starts unbiased. */
+static real unbias(const psgd_precond *self, const real *g, real *to)
+{
+    const precond_settings *set = &self->settings;
+    const real *s = self->average;
+    double correct = 1 - pow(set->average, (double)(self->updates + 1));
+    double part = (1 - 1 / sqrt((double)set->batch)) / correct;
+    for (int64_t i = 0; i < self->n; i++) {
+        double next = set->average * (double)s[i] + (1 - set->average) * (double)g[i];
+        to[i] = (real)((double)g[i] - part * next);
+    }
+    return la_max_abs(self->n, to);
+}
+
+void form_keep_average(psgd_precond *self, const real *h)
+{
+    if (!self->settings.unbiased) return;
+    double keep = self->settings.average;
+    real *s = self->average;
+    for (int64_t i = 0; i < self->n; i++) s[i] = (real)(keep * (double)s[i] + (1 - keep) * (double)h[i]);
+}
+
+psgd_status form_pairs(psgd_precond *self, int64_t size, int64_t count, const real *v, const real *h, formed *f)
+{
+    const precond_settings *set = &self->settings;
+    int64_t n = count * size;
+    real *A = psgd__work_at(self->work, self->at_A), *B = psgd__work_at(self->work, self->at_B);
+    bool use_v = !set->integrate;
+    *f = (formed){.pair = {.A = view_rows(A, size, count), .h = view_rows((real *)h, size, count)}};
+    f->pair.B = f->pair.v = view_over(f->pair.A, NULL);
+
+    real h_most;
+    if (set->unbiased) {
+        h_most = unbias(self, h, A);
+        if (use_v && set->damping > 0) h_most = la_damp_max(n, A, (real)set->damping, v, A);
+    } else if (use_v && set->damping > 0) {
+        h_most = la_damp_max(n, h, (real)set->damping, v, A);
+    } else {
+        h_most = la_copy_max(n, h, A);
+    }
+    if (use_v) {
+        f->pair.B.x = B;
+        f->pair.v.x = (real *)v;
+        real v_most = la_copy_max(n, v, B);
+        if (!isfinite((double)v_most)) return refuse("v", n, v);
+        f->v_most = (double)v_most;
+        f->v_exponent = exponent_of(v_most, INPUT_LIMIT);
+        scale_down(n, f->v_exponent, B);
+    }
+    if (!isfinite((double)h_most)) return refuse("h", n, h);
+    f->h_most = (double)h_most;
+    f->h_exponent = exponent_of(h_most, INPUT_LIMIT);
+    scale_down(n, f->h_exponent, A);
+    return PSGD_OK;
+}
+
+void form_norms(int64_t n, formed *f)
+{
+    f->h_norm = ldexp(sqrt(la_view_energy(f->pair.A)), f->h_exponent);
+    f->v_norm = f->pair.B.x ? ldexp(sqrt(la_view_energy(f->pair.B)), f->v_exponent) : sqrt((double)n);
+}
+
+/* Where v is integrated out, the size of E[BB'] stands for that of B. */
+static double log_largest(double value, int exponent)
+{
+    return value > 0 ? log2(value) + exponent : -HUGE_VAL;
+}
+
+psgd_status form_level(int64_t n, double other, formed *f)
+{
+    view A = f->pair.A, B = f->pair.B;
+    double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
+    if (!isfinite(a)) return refuse("Qh", n, A.x);
+    if (!isfinite(b) || !isfinite(other)) return refuse("Q^-T v", B.x ? n : 0, B.x);
+
+    double most = fmax(fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent)), log_largest(other, 0));
+    int e = fabs(most) <= SQUARE_LIMIT || !isfinite(most) ? 0 : (int)most;
+    scale_down(n, e - f->h_exponent, A.x);
+    if (B.x) scale_down(n, e - f->v_exponent, B.x);
+    f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
+    f->exponent = e;
+    return PSGD_OK;
+}
+
+psgd_status form_images(psgd_precond *self, int64_t count, formed *f)
+{
+    group *root = self->root;
+    view A = f->pair.A, B = f->pair.B;
+    double damping = self->settings.damping;
+    if (B.x && root->ops->form) {
+        root->ops->form(root, A, B);
+    } else {
+        root->ops->mul(root, A);
+        if (B.x) root->ops->solve_t(root, B);
+    }
+    PSGD_TRY(form_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), f));
+    if (!B.x) {
+        f->pair.gram = ldexp(damping * damping * (double)count, -2 * f->exponent);
+        f->pair.gram_inverse = -ldexp((double)count, -2 * f->exponent);
+    }
+    return PSGD_OK;
+}

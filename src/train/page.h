@@ -1,7 +1,0 @@
-/* The files of page/ as text; made by cmake/page.cmake. */
-#ifndef PSGD_TRAIN_PAGE_H
-#define PSGD_TRAIN_PAGE_H
-
-extern const char psgd__page_html[], psgd__page_style[], psgd__page_chart[], psgd__page_report[];
-
-#endif

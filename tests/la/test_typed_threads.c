@@ -1,0 +1,140 @@
+/* The same inputs give the same bits: on any number of threads where the library's own loops do the work, on the same
+ * number of threads where BLAS does. Sizes are such that the loops are split. */
+#include "support.h"
+
+#include "core/dtype.h"
+#include "la/network/network.h"
+
+#include <omp.h>
+
+typedef struct subject {
+    const char *spec;
+    int modes;
+    int64_t shape[3];
+    bool own; /* no BLAS in it */
+} subject;
+
+static const subject subjects[] = {
+    {"diag", 1, {200003}, true},
+    {"scale", 1, {200003}, true},
+    {"norm", 1, {100003}, true},
+    {"t(bnorm)", 1, {100003}, true},
+    {"xmat", 1, {100001}, true},
+    {"tri", 1, {701}, true},
+    {"tril", 1, {701}, true},
+    {"kron(diag,norm)", 2, {300, 401}, true},
+    {"kron(t(norm),diag)", 2, {301, 400}, true},
+    {"kron(xmat,diag,scale)", 3, {40, 50, 60}, true},
+    {"sum(diag:70000,norm:70000,scale)", 1, {150000}, true},
+    {"kron(diag,tri)", 2, {300, 301}, true},
+    {"kron(tri,tril)", 2, {257, 129}, true},
+    {"kron(dense,dense)", 2, {120, 70}, false},
+    {"dense", 1, {130}, false},
+    {"block(tri:400,diag:300)", 1, {700}, true},
+};
+enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
+
+/* P x after a few updates, on this many threads. */
+static real *run(const subject *s, const char *norm, int threads, int64_t *n)
+{
+    psgd_options *options;
+    psgd_precond *precond;
+    uint64_t seed = 4;
+    omp_set_num_threads(threads);
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "norm", norm));
+    assert_ok(psgd_options_set(options, "step", "0.1"));
+    assert_ok(psgd_precond_create(NULL, s->spec, s->modes, s->shape, REAL_DTYPE, options, &precond));
+    *n = psgd_precond_size(precond);
+    real *v = calloc((size_t)*n, sizeof(real)), *h = calloc((size_t)*n, sizeof(real));
+    for (int k = 0; k < 3; k++) {
+        for (int64_t i = 0; i < *n; i++) {
+            v[i] = (real)(random_uniform(&seed) - 0.5);
+            h[i] = (real)(random_uniform(&seed) - 0.5);
+        }
+        assert_ok(psgd_precond_update(precond, v, h));
+    }
+    assert_ok(psgd_precond_apply(precond, PSGD_APPLY_P, v, v));
+    free(h);
+    psgd_precond_free(precond);
+    psgd_options_free(options);
+    return v;
+}
+
+static void compare(const subject *s, const char *norm, int threads, int other)
+{
+    int64_t n, m;
+    real *x = run(s, norm, threads, &n), *y = run(s, norm, other, &m);
+    if (memcmp(x, y, (size_t)n * sizeof(real))) {
+        print_error("%s with %s on %d and %d threads differs\n", s->spec, norm, threads, other);
+        fail();
+    }
+    free(x);
+    free(y);
+}
+
+static void own_loops_do_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    static const char *const norms[] = {"max", "spectral", "second"};
+    for (int i = 0; i < SUBJECTS; i++) {
+        for (int k = 0; k < 3 && subjects[i].own; k++) compare(&subjects[i], norms[k], 1, 2 + k);
+    }
+}
+
+static void the_same_threads_give_the_same_bits(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SUBJECTS; i++) {
+        compare(&subjects[i], "max", 1, 1);
+        compare(&subjects[i], "spectral", 2, 2);
+    }
+}
+
+static real *random_numbers(int64_t n, uint64_t *seed)
+{
+    real *x = malloc((size_t)n * sizeof(real));
+    assert_non_null(x);
+    for (int64_t i = 0; i < n; i++) x[i] = (real)random_normal(seed);
+    return x;
+}
+
+/* Layers: few samples and many, deeper sums than our kernels take, up to where BLAS shares a product out itself. */
+static void products_of_layers_do_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{120, 90, 1400}, {150, 41, 5000}, {60, 1500, 130}, {1201, 64, 100},
+                                       {800, 401, 20},  {84, 121, 256},  {33, 1025, 31}};
+    uint64_t seed = 8;
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        int64_t rows = sizes[s][0], columns = sizes[s][1], n = sizes[s][2];
+        int64_t count[] = {rows * n, columns * n, rows * columns};
+        real *W = random_numbers(rows * columns, &seed), *X = random_numbers(columns * n, &seed);
+        real *D = random_numbers(rows * n, &seed), *got[2][3];
+        for (int k = 0; k < 2; k++) {
+            omp_set_num_threads(1 + 2 * k);
+            for (int i = 0; i < 3; i++) assert_non_null(got[k][i] = malloc((size_t)count[i] * sizeof(real)));
+            la_product(rows, columns, n, W, columns, false, X, false, got[k][0]);
+            la_product(rows, columns, n, W, columns, true, D, false, got[k][1]);
+            la_outer(rows, columns, n, D, X, false, got[k][2], columns);
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_memory_equal(got[0][i], got[1][i], (size_t)count[i] * sizeof(real));
+            free(got[0][i]);
+            free(got[1][i]);
+        }
+        free(W);
+        free(X);
+        free(D);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_loops_do_not_depend_on_the_threads),
+        cmocka_unit_test(the_same_threads_give_the_same_bits),
+        cmocka_unit_test(products_of_layers_do_not_depend_on_the_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
