@@ -31,7 +31,7 @@ static double seconds(void)
 static psgd_status build(net *to, int64_t batch)
 {
     const model *kind;
-    model_shape shape = {.modes = 3, .sample = {3, 227, 227}, .n = batch, .classes = 1000};
+    model_shape shape = {.ndim = 3, .sample = {3, 227, 227}, .n = batch, .classes = 1000};
     psgd_status status = psgd__model_find("alexnet", &kind);
     if (status == PSGD_OK) {
         status = psgd__model_graph(NULL, kind, PSGD_F32, &shape, &(model_settings){.l2 = 5e-4, .dropout = 0.5},
@@ -73,7 +73,7 @@ static psgd_status make(net *self, const char *method, const char *criterion, ps
     psgd_options *options;
     psgd_tensor tensors[8];
     for (int i = 0; i < 8; i++) {
-        tensors[i] = (psgd_tensor){.modes = 2, .shape = psgd_graph_parameter_shape(self->graph, i)};
+        tensors[i] = (psgd_tensor){.ndim = 2, .shape = psgd_graph_parameter_shape(self->graph, i)};
     }
     psgd_status status = psgd_options_create(NULL, &options);
     if (status == PSGD_OK) status = psgd_options_set(options, "lr", "1e-7");

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { KINDS = 3, MOST_TENSORS = 8 };
+enum { KINDS = 3, MAX_TENSORS = 8 };
 
 typedef struct subject {
     psgd_graph *graph;
     psgd_optimizer *optimizer;
     int tensors;
     float *theta, *v, *g, *hv;
-    void *theta_list[MOST_TENSORS], *v_list[MOST_TENSORS];
-    const void *g_list[MOST_TENSORS], *hv_list[MOST_TENSORS];
+    void *theta_list[MAX_TENSORS], *v_list[MAX_TENSORS];
+    const void *g_list[MAX_TENSORS], *hv_list[MAX_TENSORS];
 } subject;
 
 static double milliseconds(void)
@@ -26,7 +26,7 @@ static double milliseconds(void)
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-static float *numbers(int64_t count)
+static float *array(int64_t count)
 {
     float *x = malloc((size_t)count * sizeof *x);
     for (int64_t i = 0; x && i < count; i++) x[i] = (float)rand() / (float)RAND_MAX - 0.5f;
@@ -35,12 +35,12 @@ static float *numbers(int64_t count)
 
 static psgd_status open_optimizer(subject *s)
 {
-    psgd_tensor tensors[MOST_TENSORS];
+    psgd_tensor tensors[MAX_TENSORS];
     psgd_options *options;
     s->tensors = psgd_graph_parameter_count(s->graph);
     for (int i = 0; i < s->tensors; i++) {
         int64_t at = psgd_graph_parameter_offset(s->graph, i);
-        tensors[i] = (psgd_tensor){.modes = 2, .shape = psgd_graph_parameter_shape(s->graph, i)};
+        tensors[i] = (psgd_tensor){.ndim = 2, .shape = psgd_graph_parameter_shape(s->graph, i)};
         s->theta_list[i] = s->theta + at;
         s->v_list[i] = s->v + at;
         s->g_list[i] = s->g + at;
@@ -67,7 +67,7 @@ static psgd_status run(subject *s, int kind)
     return psgd_optimizer_step(s->optimizer, s->theta_list, s->g_list, (const void *const *)s->v_list, s->hv_list);
 }
 
-static psgd_status measure(subject *s, int rounds, double least[KINDS])
+static psgd_status measure(subject *s, int rounds, double min[KINDS])
 {
     for (int r = -5; r < rounds; r++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -75,7 +75,7 @@ static psgd_status measure(subject *s, int rounds, double least[KINDS])
             psgd_status status = run(s, kind);
             if (status != PSGD_OK) return status;
             double own = milliseconds() - start;
-            if (r == 0 || (r > 0 && own < least[kind])) least[kind] = own;
+            if (r == 0 || (r > 0 && own < min[kind])) min[kind] = own;
         }
     }
     return PSGD_OK;
@@ -87,22 +87,22 @@ static int report(const char *name, const model_shape *shape, int64_t hidden, in
     model_nodes nodes;
     model_settings settings = {.hidden = hidden, .layers = 1};
     subject s = {0};
-    double least[KINDS] = {0};
+    double min[KINDS] = {0};
     psgd_status status = psgd__model_find(name, &kind);
     if (status == PSGD_OK) status = psgd__model_graph(NULL, kind, PSGD_F32, shape, &settings, &s.graph, &nodes);
     if (status == PSGD_OK) {
         int64_t n = psgd_graph_parameters(s.graph), features = 1;
-        for (int i = 0; i < shape->modes; i++) features *= shape->sample[i];
-        s.theta = numbers(n), s.v = numbers(n), s.g = numbers(n), s.hv = numbers(n);
+        for (int i = 0; i < shape->ndim; i++) features *= shape->sample[i];
+        s.theta = array(n), s.v = array(n), s.g = array(n), s.hv = array(n);
         float *x = psgd_graph_values(s.graph, nodes.x), *y = psgd_graph_values(s.graph, nodes.y);
         for (int64_t i = 0; i < features * shape->n; i++) x[i] = (float)rand() / (float)RAND_MAX;
         for (int64_t i = 0; i < shape->n; i++) y[i] = (float)(rand() % shape->classes);
         status = psgd__model_start(NULL, kind, s.graph, PSGD_F32, 1, s.theta);
     }
     if (status == PSGD_OK) status = open_optimizer(&s);
-    if (status == PSGD_OK) status = measure(&s, rounds, least);
+    if (status == PSGD_OK) status = measure(&s, rounds, min);
     if (status == PSGD_OK) {
-        printf("%s %.4f %.4f %.4f\n", name, least[0], least[1], least[2]);
+        printf("%s %.4f %.4f %.4f\n", name, min[0], min[1], min[2]);
     } else {
         fprintf(stderr, "%s: %s\n", name, psgd_last_error());
     }
@@ -117,7 +117,7 @@ static int report(const char *name, const model_shape *shape, int64_t hidden, in
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 200;
-    model_shape pictures = {.modes = 3, .sample = {1, 28, 28}, .n = 64, .classes = 10};
-    model_shape sequences = {.modes = 2, .sample = {50, 2}, .n = 128, .classes = 2};
-    return report("lenet5", &pictures, 1, rounds) || report("lstm", &sequences, 30, rounds);
+    model_shape images = {.ndim = 3, .sample = {1, 28, 28}, .n = 64, .classes = 10};
+    model_shape sequences = {.ndim = 2, .sample = {50, 2}, .n = 128, .classes = 2};
+    return report("lenet5", &images, 1, rounds) || report("lstm", &sequences, 30, rounds);
 }

@@ -30,7 +30,7 @@ typedef struct method {
     const char *name, *method, *criterion, *group;
     int every;
     psgd_optimizer *optimizer;
-    double least, own; /* a step; of it the draw of v and the optimizer's step */
+    double min, own; /* a step; of it the draw of v and the optimizer's step */
 } method;
 
 static clockid_t measured_by = CLOCK_MONOTONIC;
@@ -97,9 +97,9 @@ static int open_method(const bench *self, method *m)
         psgd_options_set_number(options, "update-every", m->every);
     }
     for (int i = 0; i < self->count; i++)
-        tensors[i] = (psgd_tensor){.modes = 2,
+        tensors[i] = (psgd_tensor){.ndim = 2,
                                    .shape = psgd_graph_parameter_shape(self->graph, i),
-                                   .rows = psgd_graph_rows_most(self->graph, i)};
+                                   .rows = psgd_graph_max_rows(self->graph, i)};
     psgd_status status = psgd_optimizer_create(NULL, m->method, self->count, tensors, PSGD_F32, options, &m->optimizer);
     psgd_options_free(options);
     return failed(status);
@@ -149,12 +149,12 @@ static int time_steps(bench *self, method *m)
         if (step(self, m->optimizer, &own)) return 1;
     }
     double took = (milliseconds() - start) / m->every;
-    if (m->least == 0 || took < m->least) m->least = took;
+    if (m->min == 0 || took < m->min) m->min = took;
     if (m->own == 0 || own / m->every < m->own) m->own = own / m->every;
     return 0;
 }
 
-static int time_derivatives(bench *self, double least[2])
+static int time_derivatives(bench *self, double min[2])
 {
     for (int k = 0; k < 2; k++) {
         double loss, start = milliseconds();
@@ -162,7 +162,7 @@ static int time_derivatives(bench *self, double least[2])
                                : psgd_graph_gradient(self->graph, self->theta, self->g, &loss);
         if (failed(status)) return 1;
         double took = milliseconds() - start;
-        if (least[k] == 0 || took < least[k]) least[k] = took;
+        if (min[k] == 0 || took < min[k]) min[k] = took;
     }
     return 0;
 }
@@ -183,20 +183,20 @@ static int measure(int rounds)
                         {"newton-scan", "psgd", "newton", "scan", .every = 1},
                         {"newton-scan-10", "psgd", "newton", "scan", .every = 10}};
     int count = sizeof methods / sizeof methods[0];
-    double least[2] = {0};
+    double min[2] = {0};
     if (open_model(&self, false, false)) return 1;
     for (int i = 0; i < count; i++) {
         if (open_method(&self, &methods[i])) return 1;
     }
     psgd_optimizer_draw(methods[0].optimizer, 0, self.v); /* and the rest of v is 0 */
     for (int r = -1; r < rounds; r++) {
-        if (time_derivatives(&self, least)) return 1;
+        if (time_derivatives(&self, min)) return 1;
         for (int i = 0; i < count; i++) {
             if (time_steps(&self, &methods[i])) return 1;
         }
     }
-    printf("gradient %.3f\nhessian %.3f\n", least[0], least[1]);
-    for (int i = 0; i < count; i++) printf("%s %.3f\n", methods[i].name, methods[i].least);
+    printf("gradient %.3f\nhessian %.3f\n", min[0], min[1]);
+    for (int i = 0; i < count; i++) printf("%s %.3f\n", methods[i].name, methods[i].min);
     close_model(&self, methods, count);
     return 0;
 }
@@ -225,7 +225,7 @@ static int measure_rows(int rounds)
         }
     }
     for (int i = 0; i < COUNT; i++) {
-        printf("%s %.3f %.3f %.3f %.3f\n", all[i].name, methods[0][i].least, methods[1][i].least, methods[0][i].own,
+        printf("%s %.3f %.3f %.3f %.3f\n", all[i].name, methods[0][i].min, methods[1][i].min, methods[0][i].own,
                methods[1][i].own);
     }
     for (int k = 0; k < 2; k++) close_model(&models[k], methods[k], COUNT);

@@ -14,7 +14,7 @@
 #include "paper/rosenbrock.h"
 #include <psgd/psgd.h>
 
-enum { MOST = 64, RUNS = 5, CALLS = 300, STEPS = 300 };
+enum { MAX = 64, RUNS = 5, CALLS = 300, STEPS = 300 };
 
 typedef struct outcome {
     bool solved;
@@ -43,7 +43,7 @@ static bool is_solved(const problem *p, double value, double norm)
 
 static outcome run_psgd(problem *p)
 {
-    double x[MOST];
+    double x[MAX];
     psgd_function function = {psgd__problem_evaluate, psgd__problem_product, p};
     psgd_result r = {0};
     outcome o = {.seconds = HUGE_VAL};
@@ -91,7 +91,7 @@ static outcome run_lbfgs(problem *p)
 {
     int n = (int)psgd__problem_size(p);
     lbfgsfloatval_t *x = lbfgs_malloc(n);
-    double g[MOST];
+    double g[MAX];
     lbfgs_parameter_t parameters;
     lbfgs_parameter_init(&parameters);
     parameters.epsilon = 1e-300; /* its own test is relative to ||x||; progress has ours */
@@ -180,7 +180,7 @@ static double time_step(int64_t *iterations)
 {
     static const char *const set[][2] = {{"group", "tri"}, {"lr", "0.5"}, {"step", "0.2"}, {"init-scale", "0.1"}};
     const int64_t two = 2;
-    const psgd_tensor tensor = {.modes = 1, .shape = &two};
+    const psgd_tensor tensor = {.ndim = 1, .shape = &two};
     psgd_options *options;
     psgd_optimizer *o;
     double x[] = {-1, 1};
@@ -207,17 +207,17 @@ static void print_times(void)
         const char *name;
         double (*time)(int64_t *iterations);
     } rows[] = {{"liblbfgs", time_lbfgs}, {"psgd_minimize", time_minimize}, {"psgd_optimizer_iterate", time_step}};
-    double least[3] = {HUGE_VAL, HUGE_VAL, HUGE_VAL};
+    double min[3] = {HUGE_VAL, HUGE_VAL, HUGE_VAL};
     int64_t iterations[3];
     for (int run = 0; run < 3 * RUNS; run++) {
-        for (int i = 0; i < 3; i++) least[i] = fmin(least[i], rows[i].time(&iterations[i]));
+        for (int i = 0; i < 3; i++) min[i] = fmin(min[i], rows[i].time(&iterations[i]));
     }
     puts("\nRosenbrock's function of 2 unknowns, CPU time, the least of 15 runs in turn:");
-    double limit = least[0] / (double)iterations[0];
+    double limit = min[0] / (double)iterations[0];
     for (int i = 0; i < 3; i++) {
-        double each = least[i] / (double)iterations[i];
+        double each = min[i] / (double)iterations[i];
         printf("%-24s %4lld iterations, %6.1f us in all, %5.0f ns an iteration: %.2f x liblbfgs\n", rows[i].name,
-               (long long)iterations[i], least[i] * 1e6, each * 1e9, each / limit);
+               (long long)iterations[i], min[i] * 1e6, each * 1e9, each / limit);
     }
 }
 

@@ -114,12 +114,12 @@ static void size_down(ref_node *node, int64_t n)
     }
 }
 
-ref_node *ref_parse(const char *spec, int modes, const int64_t *shape)
+ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape)
 {
     ref_node *root = parse(&spec, false);
     int64_t n = 1;
-    for (int i = 0; i < modes; i++) n *= shape[i];
-    for (int i = 0; root->kind == REF_KRON && i < modes; i++) root->child[i]->n = shape[i];
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    for (int i = 0; root->kind == REF_KRON && i < ndim; i++) root->child[i]->n = shape[i];
     size_up(root);
     size_down(root, n);
     return root;
@@ -250,9 +250,9 @@ void ref_project(const ref_node *node, const double *S, double *out)
 
 static double largest(int64_t n, const double *R)
 {
-    double most = 0;
-    for (int64_t i = 0; i < n * n; i++) most = fmax(most, fabs(R[i]));
-    return most;
+    double max = 0;
+    for (int64_t i = 0; i < n * n; i++) max = fmax(max, fabs(R[i]));
+    return max;
 }
 
 /* min(||R||_F, sqrt(||R||_1 ||R||_inf)) */
@@ -279,10 +279,10 @@ double ref_spectral_norm(int64_t n, const double *R)
     ref_transpose(n, n, R, T);
     ref_multiply(n, n, n, T, R, M);
     for (int k = 0; k < 60; k++) {
-        double most = largest(n, M);
-        if (most == 0) break;
-        for (int64_t i = 0; i < n * n; i++) M[i] /= most;
-        log_norm += log(most) * power;
+        double max = largest(n, M);
+        if (max == 0) break;
+        for (int64_t i = 0; i < n * n; i++) M[i] /= max;
+        log_norm += log(max) * power;
         power /= 2;
         ref_multiply(n, n, n, M, M, N);
         memcpy(M, N, (size_t)(n * n) * sizeof(double));
@@ -420,11 +420,11 @@ static double outside_kron(const ref_node *node, const double *Q, int64_t ld)
 {
     ref_node rest = *node;
     int64_t m = node->child[0]->n, r = node->n / m, at = 0, n = node->n;
-    double most = 0, worst = 0;
+    double max = 0, worst = 0;
     if (node->child_count == 1) return outside(node->child[0], Q, ld, true);
     for (int64_t i = 0; i < n * n; i++) {
-        if (fabs(Q[i / n * ld + i % n]) <= most) continue;
-        most = fabs(Q[i / n * ld + i % n]);
+        if (fabs(Q[i / n * ld + i % n]) <= max) continue;
+        max = fabs(Q[i / n * ld + i % n]);
         at = i;
     }
     int64_t row = at / n, column = at % n;

@@ -42,7 +42,7 @@ typedef struct ref_options {
 } ref_options;
 
 /* The tree of a valid spec on a tensor of this shape, t pushed inward. */
-ref_node *ref_parse(const char *spec, int modes, const int64_t *shape);
+ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape);
 void ref_free(ref_node *node);
 
 /* E such that the update is Q <- E Q. A is n x a_count and B n x b_count, row-major: the images of all h and all v. */

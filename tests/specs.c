@@ -162,28 +162,28 @@ static void put_group(writer *w, int64_t n, place here)
 static int random_shape(uint64_t *seed, int64_t limit, int64_t shape[4])
 {
     static const int64_t sizes[] = {1, 1, 2, 2, 3, 3, 4, 5, 7, 9, 16, 33, 61};
-    int modes = 1 + (int)random_below(seed, 4);
+    int ndim = 1 + (int)random_below(seed, 4);
     for (;;) {
         int64_t n = 1;
-        for (int i = 0; i < modes; i++) n *= shape[i] = sizes[random_below(seed, 13)];
-        if (n <= limit) return modes;
+        for (int i = 0; i < ndim; i++) n *= shape[i] = sizes[random_below(seed, 13)];
+        if (n <= limit) return ndim;
     }
 }
 
 int random_spec(uint64_t *seed, int64_t limit, char spec[SPEC_ROOM], int64_t shape[4])
 {
-    int modes = random_shape(seed, limit, shape);
+    int ndim = random_shape(seed, limit, shape);
     int64_t n = 1, turned = random_below(seed, 4) == 0;
-    for (int i = 0; i < modes; i++) n *= shape[i];
+    for (int i = 0; i < ndim; i++) n *= shape[i];
     writer w = {.seed = seed, .at = spec, .end = spec + SPEC_ROOM};
     place here = {.depth = 4};
     if (turned) put(&w, "t(");
-    if (modes == 2 && random_below(seed, 10) == 0) {
+    if (ndim == 2 && random_below(seed, 10) == 0) {
         put(&w, random_below(seed, 2) ? "scan" : "scaw");
     } else if (random_below(seed, 3)) {
         here.krons = 1;
         put(&w, "kron(");
-        for (int i = 0; i < modes; i++) {
+        for (int i = 0; i < ndim; i++) {
             if (i) put(&w, ",");
             put_group(&w, shape[i], here);
         }
@@ -192,5 +192,5 @@ int random_spec(uint64_t *seed, int64_t limit, char spec[SPEC_ROOM], int64_t sha
         put_group(&w, n, here);
     }
     if (turned) put(&w, ")");
-    return modes;
+    return ndim;
 }

@@ -7,7 +7,7 @@
 typedef struct instance {
     const char *name; /* in the registry */
     const char *spec;
-    int modes;
+    int ndim;
     int64_t shape[4];
 } instance;
 

@@ -171,15 +171,15 @@ int cli_run(const cli_verb *verb, int argc, char **argv)
     return verb->run(&args);
 }
 
-bool cli_shape(const char *word, int *modes, int64_t shape[32])
+bool cli_shape(const char *word, int *ndim, int64_t shape[32])
 {
     const char *at = word;
-    for (*modes = 0; *modes < 32;) {
+    for (*ndim = 0; *ndim < 32;) {
         char *end;
         errno = 0;
         long long size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
         if (size < 1 || errno) break;
-        shape[(*modes)++] = size;
+        shape[(*ndim)++] = size;
         if (!*end) return true;
         if (*end != 'x') break;
         at = end + 1;

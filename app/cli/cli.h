@@ -50,7 +50,7 @@ int cli_failure(const char *format, ...) PSGD_PRINTF(1, 2);
 int cli_status(psgd_status status); /* psgd_last_error() as the sentence: 2 for a wrong spec or argument, else 1 */
 
 /* "4096x4097" into modes; false, with the sentence printed, where that is not a shape. */
-bool cli_shape(const char *word, int *modes, int64_t shape[32]);
+bool cli_shape(const char *word, int *ndim, int64_t shape[32]);
 bool cli_dtype(const char *word, psgd_dtype *dtype);
 bool cli_number(const char *flag, const char *word, double *number);
 bool cli_count(const char *flag, const char *word, int64_t *count);

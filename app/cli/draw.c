@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDEST = 2048, WHOLE = 640, PANEL = 480, MARGIN = 16, MOST_PANELS = 33, ZERO = 128, EDGE = 0, PAGE = 1 };
+enum { WIDEST = 2048, WHOLE = 640, PANEL = 480, MARGIN = 16, MAX_PANELS = 33, ZERO = 128, EDGE = 0, PAGE = 1 };
 
 typedef struct matrix {
     int64_t n;
@@ -16,7 +16,7 @@ typedef struct matrix {
 } matrix;
 
 typedef struct drawing {
-    matrix panels[MOST_PANELS];
+    matrix panels[MAX_PANELS];
     int count;
 } drawing;
 
@@ -38,7 +38,7 @@ static psgd_status add_panel(drawing *d, int64_t n, double **x)
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "a factor of %lld is too wide to draw; %d is the widest", (long long)n,
                           WIDEST);
     }
-    if (d->count == MOST_PANELS) return psgd__fail(PSGD_ERR_UNSUPPORTED, "too many factors to draw");
+    if (d->count == MAX_PANELS) return psgd__fail(PSGD_ERR_UNSUPPORTED, "too many factors to draw");
     *x = calloc((size_t)(n * n), sizeof **x);
     if (!*x) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw a factor of %lld", (long long)n);
     d->panels[d->count++] = (matrix){n, *x};
@@ -46,11 +46,11 @@ static psgd_status add_panel(drawing *d, int64_t n, double **x)
 }
 
 /* Q after a few random pairs: every entry that may be non-zero is. */
-static psgd_status pattern(const psgd_context *context, const char *spec, int modes, const int64_t *shape, drawing *d)
+static psgd_status pattern(const psgd_context *context, const char *spec, int ndim, const int64_t *shape, drawing *d)
 {
     enum { UPDATES = 12 };
     psgd_precond *precond;
-    PSGD_TRY(psgd_precond_create(context, spec, modes, shape, PSGD_F64, NULL, &precond));
+    PSGD_TRY(psgd_precond_create(context, spec, ndim, shape, PSGD_F64, NULL, &precond));
     int64_t n = psgd_precond_size(precond);
     double *pair = malloc(2 * (size_t)n * sizeof *pair), *x = NULL;
     psgd_status status = pair ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a random pair");
@@ -76,7 +76,7 @@ static psgd_status read_matrix(const char *path, drawing *d)
     npy_file npy = {0};
     double *x = NULL;
     PSGD_TRY(psgd__npy_open(NULL, path, &npy));
-    psgd_status status = npy.modes == 2 && npy.shape[0] == npy.shape[1]
+    psgd_status status = npy.ndim == 2 && npy.shape[0] == npy.shape[1]
                              ? add_panel(d, npy.shape[0], &x)
                              : psgd__fail(PSGD_ERR_FORMAT, "%s does not hold one square matrix", path);
     if (status == PSGD_OK) status = psgd__npy_read(&npy, 0, npy.count, PSGD_F64, x);
@@ -132,18 +132,18 @@ static int side(const matrix *m)
     return m->n <= PANEL ? (int)(PANEL / m->n * m->n) : PANEL;
 }
 
-static uint8_t colour(double x, double most)
+static uint8_t colour(double x, double max)
 {
-    if (!(fabs(x) > 0) || !(most > 0)) return ZERO;
-    double depth = sqrt(fabs(x) / most);
+    if (!(fabs(x) > 0) || !(max > 0)) return ZERO;
+    double depth = sqrt(fabs(x) / max);
     return (uint8_t)(x > 0 ? ZERO + lround(1 + 126 * depth) : ZERO - lround(1 + 125 * depth));
 }
 
 static void paint(const matrix *m, int left, int width, uint8_t *pixels)
 {
     int size = side(m);
-    double most = 0;
-    for (int64_t i = 0; i < m->n * m->n; i++) most = fmax(most, fabs(m->x[i]));
+    double max = 0;
+    for (int64_t i = 0; i < m->n * m->n; i++) max = fmax(max, fabs(m->x[i]));
     for (int y = -1; y <= size; y++) {
         for (int x = -1; x <= size; x++) {
             bool edge = y < 0 || x < 0 || y == size || x == size;
@@ -158,12 +158,12 @@ static void paint(const matrix *m, int left, int width, uint8_t *pixels)
                     if (fabs(m->x[i * m->n + j]) > fabs(entry)) entry = m->x[i * m->n + j];
                 }
             }
-            *to = colour(entry, most);
+            *to = colour(entry, max);
         }
     }
 }
 
-static psgd_status write_picture(const drawing *d, const char *path)
+static psgd_status write_image(const drawing *d, const char *path)
 {
     uint8_t palette[256][3];
     int width = MARGIN, height = 0;
@@ -185,13 +185,13 @@ static psgd_status write_picture(const drawing *d, const char *path)
     return status;
 }
 
-int cli_draw(const psgd_context *context, const char *spec, int modes, const int64_t *shape, const char *files,
+int cli_draw(const psgd_context *context, const char *spec, int ndim, const int64_t *shape, const char *files,
              const char *path)
 {
     drawing d = {0};
-    psgd_status status = files ? values(files, &d) : pattern(context, spec, modes, shape, &d);
+    psgd_status status = files ? values(files, &d) : pattern(context, spec, ndim, shape, &d);
     if (status == PSGD_OK) status = add_whole(&d);
-    if (status == PSGD_OK) status = write_picture(&d, path);
+    if (status == PSGD_OK) status = write_image(&d, path);
     for (int i = 0; i < d.count; i++) free(d.panels[i].x);
     return cli_status(status);
 }

@@ -50,7 +50,7 @@ static int run(const cli_args *args)
                    .out = cli_value(args, "out"),
                    .report = cli_value(args, "report")};
     const char *dtype = cli_value(args, "dtype"), *seed_word = cli_value(args, "seed");
-    if (!cli_shape(cli_value(args, "shape"), &job.modes, shape)) return EXIT_WRONG_USE;
+    if (!cli_shape(cli_value(args, "shape"), &job.ndim, shape)) return EXIT_WRONG_USE;
     if (dtype && !cli_dtype(dtype, &job.dtype)) return EXIT_WRONG_USE;
     if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
     job.seed = (uint64_t)seed;

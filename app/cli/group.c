@@ -12,7 +12,7 @@
 typedef struct target {
     psgd_context *context;
     const char *spec;
-    int modes;
+    int ndim;
     int64_t shape[32];
     psgd_dtype dtype;
 } target;
@@ -29,21 +29,21 @@ static int list_groups(const psgd_context *context)
 
 static int show_group(const target *on)
 {
-    int64_t numbers, bytes, size = 1;
+    int64_t stored, bytes, size = 1;
     double update_flops, update_bytes, apply_flops, apply_bytes;
     char *tree, digits[32], more[32];
-    psgd_status status = psgd_group_cost(on->context, on->spec, on->modes, on->shape, on->dtype, &numbers, &bytes,
+    psgd_status status = psgd_group_cost(on->context, on->spec, on->ndim, on->shape, on->dtype, &stored, &bytes,
                                          &update_flops, &update_bytes, &apply_flops, &apply_bytes);
     if (status == PSGD_OK) {
-        status = psgd_group_tree(on->context, on->spec, on->modes, on->shape, on->dtype, &tree);
+        status = psgd_group_tree(on->context, on->spec, on->ndim, on->shape, on->dtype, &tree);
     }
     if (status != PSGD_OK) return cli_status(status);
 
-    for (int i = 0; i < on->modes; i++) size *= on->shape[i];
+    for (int i = 0; i < on->ndim; i++) size *= on->shape[i];
     int64_t own = size * (int64_t)psgd_dtype_size(on->dtype);
     printf("%-40s numbers\n%s\n", "group:size", tree);
     printf("%-18s %20s numbers %20s bytes\n", "parameter", psgd__thousands(size, digits), psgd__thousands(own, more));
-    printf("%-18s %20s numbers %20s bytes  (%.3g x the parameter)\n", "Q stores", psgd__thousands(numbers, digits),
+    printf("%-18s %20s numbers %20s bytes  (%.3g x the parameter)\n", "Q stores", psgd__thousands(stored, digits),
            psgd__thousands(bytes, more), (double)bytes / (double)own);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one update", update_flops, update_bytes);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one apply of P", apply_flops, apply_bytes);
@@ -55,7 +55,7 @@ static int check_group(const target *on, uint64_t seed)
 {
     int broken;
     char *report;
-    psgd_status status = psgd_group_check(on->context, on->spec, on->modes, on->shape, on->dtype, seed, &broken,
+    psgd_status status = psgd_group_check(on->context, on->spec, on->ndim, on->shape, on->dtype, seed, &broken,
                                           &report);
     if (status != PSGD_OK) return cli_status(status);
     fputs(report, stdout);
@@ -74,11 +74,11 @@ static int run_on(const cli_args *args, psgd_context *context)
     if (cli_value(args, "plan")) return cli_plan(args, context);
     if (args->positional_count != 1) return cli_wrong_use("psgd group needs one SPEC, or --list");
     if (!shape) return cli_wrong_use("psgd group needs --shape, as in --shape 4096x4097");
-    if (!cli_shape(shape, &on.modes, on.shape)) return EXIT_WRONG_USE;
+    if (!cli_shape(shape, &on.ndim, on.shape)) return EXIT_WRONG_USE;
     if (dtype && !cli_dtype(dtype, &on.dtype)) return EXIT_WRONG_USE;
     if (seed && !cli_count("seed", seed, &number)) return EXIT_WRONG_USE;
     const char *draw = cli_value(args, "draw");
-    if (draw) return cli_draw(context, on.spec, on.modes, on.shape, cli_value(args, "q"), draw);
+    if (draw) return cli_draw(context, on.spec, on.ndim, on.shape, cli_value(args, "q"), draw);
     return cli_value(args, "check") ? check_group(&on, (uint64_t)number) : show_group(&on);
 }
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool cli_paper_methods(const char *list, const char *const *names, int known, int most, int *picked, int *count)
+bool cli_paper_methods(const char *list, const char *const *names, int known, int max, int *picked, int *count)
 {
     *count = 0;
     for (const char *at = list; *at;) {
@@ -21,7 +21,7 @@ bool cli_paper_methods(const char *list, const char *const *names, int known, in
         snprintf(word, sizeof word, "%.*s", (int)length, at);
         int i = 0;
         while (i < known && strcmp(names[i], word) != 0) i++;
-        if (i == known || *count == most) {
+        if (i == known || *count == max) {
             const char *near = psgd__nearest(word, names, known);
             cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
                           near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
@@ -103,11 +103,11 @@ static psgd_status score(const rosenbrock_method *method, double lr, double step
 
 static psgd_status search_method(const rosenbrock_method *method, int at)
 {
-    enum { LEAST = -12, MOST = 0, FIT_LEAST = -6, FIT_MOST = -1 };
+    enum { MIN = -12, MAX = 0, FIT_MIN = -6, FIT_MAX = -1 };
     bool fits = method->options[0] != NULL;
     double best = HUGE_VAL, best_lr = 0, best_step = 0;
-    for (int f = FIT_LEAST; f <= (fits ? FIT_MOST : FIT_LEAST); f++) {
-        for (int k = LEAST; k <= MOST; k++) {
+    for (int f = FIT_MIN; f <= (fits ? FIT_MAX : FIT_MIN); f++) {
+        for (int k = MIN; k <= MAX; k++) {
             double value, step = fits ? sequence(f) : 0;
             PSGD_TRY(score(method, sequence(k), step, at, &value));
             if (value < best) {

@@ -28,13 +28,13 @@ static bool find_methods(const char *list, const language_method **methods, int 
     return true;
 }
 
-static bool read_count(const cli_args *args, const char *flag, int64_t least, int64_t *to)
+static bool read_count(const cli_args *args, const char *flag, int64_t min, int64_t *to)
 {
     const char *word = cli_value(args, flag);
     if (!word) return true;
     if (!cli_count(flag, word, to)) return false;
-    if (*to >= least) return true;
-    cli_wrong_use("--%s must be %lld or more, not %s", flag, (long long)least, word);
+    if (*to >= min) return true;
+    cli_wrong_use("--%s must be %lld or more, not %s", flag, (long long)min, word);
     return false;
 }
 

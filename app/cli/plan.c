@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TENSORS = 1024 };
+enum { MAX_TENSORS = 1024 };
 
 typedef struct shapes {
     int count;
-    int modes[MOST_TENSORS];
-    int64_t sizes[MOST_TENSORS][32];
-    const int64_t *each[MOST_TENSORS];
-    char words[MOST_TENSORS][96];
+    int ndim[MAX_TENSORS];
+    int64_t sizes[MAX_TENSORS][32];
+    const int64_t *each[MAX_TENSORS];
+    char words[MAX_TENSORS][96];
 } shapes;
 
 /* "96x364,256x2401" */
@@ -19,12 +19,12 @@ static int read_shapes(const char *word, shapes *to)
 {
     while (*word) {
         size_t length = strcspn(word, ",");
-        if (to->count == MOST_TENSORS) return cli_wrong_use("--shapes takes at most %d tensors", MOST_TENSORS);
+        if (to->count == MAX_TENSORS) return cli_wrong_use("--shapes takes at most %d tensors", MAX_TENSORS);
         char *own = to->words[to->count];
         if (length >= sizeof to->words[0]) return cli_wrong_use("'%.40s...' in --shapes is too long", word);
         memcpy(own, word, length);
         own[length] = 0;
-        if (!cli_shape(own, &to->modes[to->count], to->sizes[to->count])) return EXIT_WRONG_USE;
+        if (!cli_shape(own, &to->ndim[to->count], to->sizes[to->count])) return EXIT_WRONG_USE;
         to->each[to->count] = to->sizes[to->count];
         to->count++;
         word += length + (word[length] == ',');
@@ -62,10 +62,10 @@ static int read_options(const cli_args *args, psgd_options *options)
     return status;
 }
 
-static int64_t numbers_of(const shapes *s, int t)
+static int64_t sizes_of(const shapes *s, int t)
 {
     int64_t n = 1;
-    for (int i = 0; i < s->modes[t]; i++) n *= s->sizes[t][i];
+    for (int i = 0; i < s->ndim[t]; i++) n *= s->sizes[t][i];
     return n;
 }
 
@@ -76,7 +76,7 @@ static void show(const shapes *s, const psgd_plan *plan, psgd_dtype dtype)
     printf("%-20s %-28s %16s %9s %11s   %s\n", "tensor", "group", "bytes", "x tensor", "flops",
            "the next richer one, and its bytes");
     for (int t = 0; t < s->count; t++) {
-        double own = (double)numbers_of(s, t) * size;
+        double own = (double)sizes_of(s, t) * size;
         const char *richer = psgd_plan_next_spec(plan, t);
         parameters += own;
         printf("%-20s %-28s %16s %9.3g %11.3g   ", s->words[t], psgd_plan_spec(plan, t),
@@ -108,7 +108,7 @@ int cli_plan(const cli_args *args, const psgd_context *context)
     if (status == EXIT_SUCCESS) status = cli_status(psgd_options_create(context, &options));
     if (status == EXIT_SUCCESS) status = read_options(args, options);
     if (status == EXIT_SUCCESS) {
-        status = cli_status(psgd_plan_create(context, s.count, s.modes, s.each, dtype, options, &plan));
+        status = cli_status(psgd_plan_create(context, s.count, s.ndim, s.each, dtype, options, &plan));
     }
     if (status == EXIT_SUCCESS) show(&s, plan, dtype);
     psgd_plan_free(plan);

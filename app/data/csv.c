@@ -9,19 +9,19 @@
 
 typedef struct csv {
     const char *path;
-    float *numbers; /* rows one after the other */
+    float *values; /* rows one after the other */
     int64_t rows, columns, room;
 } csv;
 
 /* The numbers of one line, NUL-terminated, into row: how many, or -1 where something is not a number. */
-static int64_t read_line(char *line, float *row, int64_t most)
+static int64_t read_line(char *line, float *row, int64_t max)
 {
     int64_t count = 0;
     for (char *at = line; *at;) {
         char *end;
         double value = strtod(at, &end);
         if (end == at || !isfinite(value)) return -1;
-        if (row && count < most) row[count] = (float)value;
+        if (row && count < max) row[count] = (float)value;
         count++;
         end += strspn(end, " \t\r");
         if (*end && !strchr(",;", *end) && end[-1] != ' ' && end[-1] != '\t') return -1;
@@ -48,12 +48,12 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
         int64_t room = 2 * (self->rows + 1) * count + 1024;
         float *grown = psgd__alloc(context, room, sizeof *grown);
         if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", self->path);
-        if (self->numbers) memcpy(grown, self->numbers, (size_t)(self->rows * count) * sizeof *grown);
-        psgd__free(context, self->numbers);
-        self->numbers = grown;
+        if (self->values) memcpy(grown, self->values, (size_t)(self->rows * count) * sizeof *grown);
+        psgd__free(context, self->values);
+        self->values = grown;
         self->room = room;
     }
-    read_line(line, self->numbers + self->rows * count, count);
+    read_line(line, self->values + self->rows * count, count);
     self->rows++;
     return PSGD_OK;
 }
@@ -94,10 +94,10 @@ static psgd_status csv_open(const psgd_context *context, const char *argument, s
         if (!x || !y) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", argument);
     }
     for (int64_t i = 0; status == PSGD_OK && i < self.rows; i++) {
-        memcpy(x + i * features, self.numbers + i * self.columns, (size_t)features * sizeof *x);
-        y[i] = self.numbers[i * self.columns + features];
+        memcpy(x + i * features, self.values + i * self.columns, (size_t)features * sizeof *x);
+        y[i] = self.values[i * self.columns + features];
     }
-    psgd__free(context, self.numbers);
+    psgd__free(context, self.values);
     if (status == PSGD_OK) {
         return psgd__table_open(context, argument, 1, &features, self.rows, x, y, split, settings, opened);
     }

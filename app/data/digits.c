@@ -6,12 +6,12 @@
 
 #include <math.h>
 
-enum { SIDE = 28, MOST_POINTS = 24, TEST_SAMPLES = 2000, DEFAULT_SAMPLES = 10000 };
+enum { SIDE = 28, MAX_POINTS = 24, TEST_SAMPLES = 2000, DEFAULT_SAMPLES = 10000 };
 
 /* Polylines on a 0..10 grid, x right and y down; a negative x lifts the pen. */
 typedef struct glyph {
     int count;
-    signed char point[MOST_POINTS][2];
+    signed char point[MAX_POINTS][2];
 } glyph;
 
 static const glyph glyphs[10] = {
@@ -90,7 +90,7 @@ static void draw(void *data, int64_t number)
     rng_stream stream = psgd__rng_stream(self->seed, RNG_DATA, 0, self->first + (uint64_t)number);
     uint64_t label = psgd__rng_below(&stream, 1u << 20, 10);
     const glyph *g = &glyphs[label];
-    spot points[MOST_POINTS];
+    spot points[MAX_POINTS];
     place(&stream, g, points);
     double pen = between(&stream, 6, 0.7, 1.5), edge = between(&stream, 7, 0.5, 1.1);
     double ink = between(&stream, 8, 0.75, 1), noise = between(&stream, 9, 0.02, 0.12);
@@ -136,7 +136,7 @@ static psgd_status digits_open(const psgd_context *context, const char *argument
     digit_source *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the source digits");
     self->base = (source){.context = context,
-                          .modes = 3,
+                          .ndim = 3,
                           .sample = {1, SIDE, SIDE},
                           .features = SIDE * SIDE,
                           .classes = 10,

@@ -38,7 +38,7 @@ static int64_t big_endian(const unsigned char *at)
 }
 
 /* Reads folder/name or folder/name.gz: bytes of this many modes, whose sizes go to shape. */
-static psgd_status load(const psgd_context *context, const char *folder, const char *name, int modes,
+static psgd_status load(const psgd_context *context, const char *folder, const char *name, int ndim,
                         unsigned char **bytes, int64_t *shape)
 {
     char path[4096];
@@ -50,18 +50,18 @@ static psgd_status load(const psgd_context *context, const char *folder, const c
     }
     PSGD_TRY(psgd__file_read(context, path, bytes, &count));
     const unsigned char *b = *bytes;
-    if (count < 4 + 4 * modes || b[0] || b[1] || b[2] != 8 || b[3] != modes) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s is not an IDX file of bytes with %d modes", path, modes);
+    if (count < 4 + 4 * ndim || b[0] || b[1] || b[2] != 8 || b[3] != ndim) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s is not an IDX file of bytes with %d modes", path, ndim);
     }
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         shape[i] = big_endian(b + 4 + 4 * i);
         if (shape[i] < 1 || !psgd__mul_fits(size, shape[i], &size)) {
             return psgd__fail(PSGD_ERR_FORMAT, "%s says that its mode %d has size %lld", path, i, (long long)shape[i]);
         }
     }
-    if (count - 4 - 4 * modes != size) {
+    if (count - 4 - 4 * ndim != size) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s should have %lld bytes of data and has %lld: it is truncated or damaged",
-                          path, (long long)size, (long long)(count - 4 - 4 * modes));
+                          path, (long long)size, (long long)(count - 4 - 4 * ndim));
     }
     return PSGD_OK;
 }
@@ -82,7 +82,7 @@ static psgd_status fill(idx_source *self, const char *folder, source_split split
     self->pixels = self->images + 16;
     self->classes = self->labels + 8;
     source *base = &self->base;
-    base->modes = 3;
+    base->ndim = 3;
     base->sample[0] = 1;
     base->sample[1] = images[1];
     base->sample[2] = images[2];

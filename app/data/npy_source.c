@@ -5,21 +5,21 @@
 #include <stdio.h>
 #include <string.h>
 
-static psgd_status load(const psgd_context *context, const char *path, npy_file *file, float **numbers)
+static psgd_status load(const psgd_context *context, const char *path, npy_file *file, float **values)
 {
     PSGD_TRY(psgd__npy_open(context, path, file));
     PSGD_TRY(psgd__npy_check_finite(file, PSGD_F32));
-    *numbers = psgd__alloc(context, file->count, sizeof **numbers);
-    if (!*numbers) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", path);
-    return psgd__npy_read(file, 0, file->count, PSGD_F32, *numbers);
+    *values = psgd__alloc(context, file->count, sizeof **values);
+    if (!*values) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", path);
+    return psgd__npy_read(file, 0, file->count, PSGD_F32, *values);
 }
 
 static psgd_status check(const npy_file *x, const npy_file *y)
 {
-    if (x->modes < 2 || x->modes > SOURCE_MAX_MODES || x->count < 1) {
+    if (x->ndim < 2 || x->ndim > SOURCE_MAX_DIMS || x->count < 1) {
         return psgd__fail(PSGD_ERR_FORMAT,
                           "%s has %d modes and %lld numbers; samples are (count, ...) of 2 to %d modes", x->path,
-                          x->modes, (long long)x->count, SOURCE_MAX_MODES);
+                          x->ndim, (long long)x->count, SOURCE_MAX_DIMS);
     }
     if (y->count != x->shape[0]) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s has %lld samples and %s %lld labels", x->path, (long long)x->shape[0],
@@ -43,7 +43,7 @@ static psgd_status npy_open_source(const psgd_context *context, const char *argu
     if (status == PSGD_OK) status = load(context, comma + 1, &files[1], &y);
     if (status == PSGD_OK) status = check(&files[0], &files[1]);
     if (status == PSGD_OK) {
-        status = psgd__table_open(context, argument, files[0].modes - 1, files[0].shape + 1, files[0].shape[0], x, y,
+        status = psgd__table_open(context, argument, files[0].ndim - 1, files[0].shape + 1, files[0].shape[0], x, y,
                                   split, settings, opened);
         x = y = NULL;
     }

@@ -57,7 +57,7 @@ static psgd_status sequence_open(const psgd_context *context, const char *argume
     sequence_source *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a source of sequences");
     self->base = (source){.context = context,
-                          .modes = 2,
+                          .ndim = 2,
                           .sample = {times, 2},
                           .features = 2 * times,
                           .classes = adding ? 1 : 2,

@@ -13,7 +13,7 @@
 #include "core/status.h"
 #include <psgd/dtype.h>
 
-enum { SOURCE_MAX_MODES = 7 };
+enum { SOURCE_MAX_DIMS = 7 };
 
 typedef enum source_split { SPLIT_TRAIN, SPLIT_TEST } source_split;
 
@@ -42,10 +42,10 @@ typedef struct source_kind {
 
 struct source {
     const psgd_context *context;
-    int modes;
-    int64_t sample[SOURCE_MAX_MODES]; /* shape of a sample */
-    int64_t features;                 /* numbers in a sample */
-    int64_t count, classes;           /* classes 1: y is a number */
+    int ndim;
+    int64_t sample[SOURCE_MAX_DIMS]; /* shape of a sample */
+    int64_t features;                /* numbers in a sample */
+    int64_t count, classes;          /* classes 1: y is a number */
     /* Writes samples index[0 .. n-1] into x [features, n] and y [n]; may be called by one thread at a time. */
     psgd_status (*read)(source *self, int64_t n, const int64_t *index, float *x, float *y);
     void (*close)(source *self); /* frees everything */

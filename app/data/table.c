@@ -31,15 +31,15 @@ static void table_close(source *base)
 /* As many as the largest label says where all are whole numbers from 0, else 1: y is a number. */
 static int64_t count_classes(int64_t count, const float *y)
 {
-    float most = 0;
+    float max = 0;
     for (int64_t i = 0; i < count; i++) {
         if (y[i] < 0 || y[i] != floorf(y[i]) || y[i] > 1e6f) return 1;
-        most = y[i] > most ? y[i] : most;
+        max = y[i] > max ? y[i] : max;
     }
-    return (int64_t)most + 1;
+    return (int64_t)max + 1;
 }
 
-psgd_status psgd__table_open(const psgd_context *context, const char *what, int modes, const int64_t *sample,
+psgd_status psgd__table_open(const psgd_context *context, const char *what, int ndim, const int64_t *sample,
                              int64_t count, float *x, float *y, source_split split, const source_settings *settings,
                              source **opened)
 {
@@ -50,11 +50,11 @@ psgd_status psgd__table_open(const psgd_context *context, const char *what, int 
         for (int i = 0; i < 4; i++) psgd__free(context, all[i]);
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", what);
     }
-    *self = (table_source){.base = {.context = context, .modes = modes, .features = 1}, .x = x, .y = y, .kept = kept};
+    *self = (table_source){.base = {.context = context, .ndim = ndim, .features = 1}, .x = x, .y = y, .kept = kept};
     source *base = &self->base;
     base->read = table_read;
     base->close = table_close;
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         base->sample[i] = sample[i];
         base->features *= sample[i];
     }

@@ -27,10 +27,10 @@ static const char *const names[MATRICES] = {"W1", "W2", "W3", "W4", "W5", "W6", 
 static int64_t features_of(psgd_graph *g, psgd_node x, int64_t *channels)
 {
     const int64_t *shape = NULL;
-    int modes = psgd_graph_shape(g, x, &shape);
-    int64_t size = modes > 0 ? 1 : 0;
-    for (int i = 0; i + 1 < modes; i++) size *= shape[i];
-    *channels = modes > 0 ? shape[0] : 0;
+    int ndim = psgd_graph_shape(g, x, &shape);
+    int64_t size = ndim > 0 ? 1 : 0;
+    for (int i = 0; i + 1 < ndim; i++) size *= shape[i];
+    *channels = ndim > 0 ? shape[0] : 0;
     return size;
 }
 
@@ -81,7 +81,7 @@ const model psgd__model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions, three affine maps; size full or small",
     .sample = "pictures [channels, height, width], full size of at least 67 x 67, small of at least 15 x 15",
-    .sample_modes = 3,
+    .sample_ndim = 3,
     .build = alexnet_build,
     .start = alexnet_start,
 };

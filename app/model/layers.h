@@ -8,17 +8,17 @@
 static inline int64_t model_features(const model_shape *shape)
 {
     int64_t size = 1;
-    for (int i = 0; i < shape->modes; i++) size *= shape->sample[i];
+    for (int i = 0; i < shape->ndim; i++) size *= shape->sample[i];
     return size;
 }
 
 /* The input node of samples as they are. */
 static inline psgd_node model_input(psgd_graph *g, const model_shape *shape)
 {
-    int64_t full[PSGD_MAX_MODES];
-    for (int i = 0; i < shape->modes; i++) full[i] = shape->sample[i];
-    full[shape->modes] = shape->n;
-    return psgd_graph_input(g, shape->modes + 1, full);
+    int64_t full[PSGD_MAX_DIMS];
+    for (int i = 0; i < shape->ndim; i++) full[i] = shape->sample[i];
+    full[shape->ndim] = shape->n;
+    return psgd_graph_input(g, shape->ndim + 1, full);
 }
 
 #endif

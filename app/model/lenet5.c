@@ -24,6 +24,6 @@ const model psgd__model_lenet5 = {
     .name = "lenet5",
     .summary = "LeNet5: two convolutions with max pooling, three affine maps",
     .sample = "pictures [channels, height, width] of at least 16 x 16",
-    .sample_modes = 3,
+    .sample_ndim = 3,
     .build = lenet5_build,
 };

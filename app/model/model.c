@@ -67,9 +67,9 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
                               const model_shape *shape, const model_settings *settings, psgd_graph **graph,
                               model_nodes *nodes)
 {
-    if (kind->sample_modes && kind->sample_modes != shape->modes) {
+    if (kind->sample_ndim && kind->sample_ndim != shape->ndim) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d modes", kind->name,
-                          kind->sample, shape->modes);
+                          kind->sample, shape->ndim);
     }
     PSGD_TRY(psgd_graph_create(context, dtype, graph));
     model_nodes m = kind->build(*graph, shape, settings);

@@ -12,8 +12,8 @@
 
 /* What a model is built for. Samples are pictures [c, h, w], vectors [features] or sequences [times, features]. */
 typedef struct model_shape {
-    int modes;
-    int64_t sample[PSGD_MAX_MODES - 1], n, classes;
+    int ndim;
+    int64_t sample[PSGD_MAX_DIMS - 1], n, classes;
 } model_shape;
 
 typedef struct model_settings {
@@ -34,7 +34,7 @@ typedef struct model_nodes {
 
 typedef struct model {
     const char *name, *summary, *sample; /* the last: what its samples are, "pictures [c, h, w]" */
-    int sample_modes;
+    int sample_ndim;
     /* Adds the nodes; the caller finishes the graph. */
     model_nodes (*build)(psgd_graph *graph, const model_shape *shape, const model_settings *settings);
     /* OPTIONAL: changes the start of parameter p, W [rows, columns] in double, which is normal deviates with variance

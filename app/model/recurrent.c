@@ -61,7 +61,7 @@ const model psgd__model_rnn = {
     .name = "rnn",
     .summary = "A simple RNN of --hidden units, decided at the last time",
     .sample = "sequences [times, features]",
-    .sample_modes = 2,
+    .sample_ndim = 2,
     .build = rnn_build,
     .start = rnn_start,
 };
@@ -70,7 +70,7 @@ const model psgd__model_lstm = {
     .name = "lstm",
     .summary = "An LSTM of --hidden units, decided at the last time",
     .sample = "sequences [times, features]",
-    .sample_modes = 2,
+    .sample_ndim = 2,
     .build = lstm_build,
     .start = lstm_start,
 };

@@ -51,7 +51,7 @@ const psgd_objective psgd__rosenbrock_objective = {.gradient = gradient_at, .pro
 
 static psgd_status make(const rosenbrock_method *method, double lr, double step, int64_t seed, psgd_optimizer **made)
 {
-    psgd_tensor tensor = {.modes = 1, .shape = (const int64_t[]){2}};
+    psgd_tensor tensor = {.ndim = 1, .shape = (const int64_t[]){2}};
     psgd_options *options;
     PSGD_TRY(psgd_options_create(NULL, &options));
     psgd_status status = psgd_options_set_number(options, "lr", lr);

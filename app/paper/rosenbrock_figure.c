@@ -52,8 +52,8 @@ psgd_status psgd__rosenbrock_figure(const rosenbrock_runs *runs, const char *fol
                                         .x = curves[0],
                                         .y = own[1]};
     }
-    plot_panel panel = {.x = {.label = "iteration", .least = 0, .most = 400},
-                        .y = {.label = "value", .log = true, .least = 1e-30, .most = 1e10},
+    plot_panel panel = {.x = {.label = "iteration", .min = 0, .max = 400},
+                        .y = {.label = "value", .log = true, .min = 1e-30, .max = 1e10},
                         .series = series,
                         .series_count = count};
     plot_figure figure = {.title = "Rosenbrock's function from (-1, 1): median of 21 seeds, quartiles shaded",

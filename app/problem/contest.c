@@ -119,7 +119,7 @@ static psgd_status create(const contest *c, const char *method, psgd_options *op
     }
     psgd_objective objective = {
         .gradient = gradient_of, .product = c->function->product ? product_of : NULL, .data = (void *)c};
-    psgd_tensor tensor = {.modes = 1, .shape = &c->n};
+    psgd_tensor tensor = {.ndim = 1, .shape = &c->n};
     PSGD_TRY(psgd_optimizer_create(NULL, method, 1, &tensor, PSGD_F64, options, optimizer));
     psgd_status status = psgd_optimizer_bind(*optimizer, &objective);
     if (status != PSGD_OK) psgd_optimizer_free(*optimizer);

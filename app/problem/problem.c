@@ -170,9 +170,9 @@ static psgd_status check_size(const problem_kind *kind, int64_t n)
     if (!kind->multiple) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%s has %d unknowns, not %lld", kind->name, kind->n, (long long)n);
     }
-    if (n < kind->least || n % kind->multiple || n > (kind->most ? kind->most : 100000)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %d to %d unknowns%s, not %lld", kind->name, kind->least,
-                          kind->most ? kind->most : 100000,
+    if (n < kind->min || n % kind->multiple || n > (kind->max ? kind->max : 100000)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %d to %d unknowns%s, not %lld", kind->name, kind->min,
+                          kind->max ? kind->max : 100000,
                           kind->multiple == 2   ? ", an even number"
                           : kind->multiple == 4 ? ", a multiple of 4"
                                                 : "",

@@ -15,7 +15,7 @@
 enum { N = HESSIAN_SIZE, UPDATES = 30000, MOMENTS = 40 };
 
 /* Bands of the picture, as shares of the eigenvalues of one sign. */
-enum { LEAST, LOW, MEDIAN, HIGH, LARGEST, LEVELS };
+enum { MIN, LOW, MEDIAN, HIGH, LARGEST, LEVELS };
 
 static const double levels[LEVELS] = {0, 0.1, 0.5, 0.9, 1};
 
@@ -25,7 +25,7 @@ enum { GROUPS = sizeof specs / sizeof specs[0] };
 
 /* The spectrum of QHQ' of one group over time, for each sign. */
 typedef struct course {
-    int64_t numbers;
+    int64_t stored;
     double size[2][LEVELS][MOMENTS]; /* |eigenvalue|: positive, negative */
     double both[LEVELS][MOMENTS];    /* of either sign */
 } course;
@@ -135,8 +135,8 @@ static psgd_status fit_group(const psgd_context *context, demo *d, const char *s
     double unused[4];
     psgd_precond *precond = NULL;
     psgd_options *options = NULL;
-    PSGD_TRY(psgd_group_cost(context, spec, 2, shape, PSGD_F64, &to->numbers, &bytes, &unused[0], &unused[1],
-                             &unused[2], &unused[3]));
+    PSGD_TRY(psgd_group_cost(context, spec, 2, shape, PSGD_F64, &to->stored, &bytes, &unused[0], &unused[1], &unused[2],
+                             &unused[3]));
     psgd_status status = psgd_options_create(context, &options);
     if (status == PSGD_OK) status = psgd_options_set(options, "init", "first");
     if (status == PSGD_OK) status = psgd_precond_create(context, spec, 2, shape, PSGD_F64, options, &precond);
@@ -155,11 +155,11 @@ static void add_table(const demo *d, text *to)
         const course *c = &d->courses[g];
         for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
             int m = shown[i];
-            if (i == 0) psgd__text_add(to, "%-14s %8lld", specs[g], (long long)c->numbers);
+            if (i == 0) psgd__text_add(to, "%-14s %8lld", specs[g], (long long)c->stored);
             if (i > 0) psgd__text_add(to, "%-14s %8s", "", "");
             psgd__text_add(to, " %9.0f", d->moments[m]);
             for (int k = 0; k < LEVELS; k++) psgd__text_add(to, " %10.3g", c->both[k][m]);
-            psgd__text_add(to, " %11.3g\n", c->both[LARGEST][m] / c->both[LEAST][m]);
+            psgd__text_add(to, " %11.3g\n", c->both[LARGEST][m] / c->both[MIN][m]);
         }
     }
 }
@@ -178,7 +178,7 @@ static psgd_status draw(const psgd_context *context, const demo *d, const char *
             s[0] = s[1] = s[2] = s[3] = base;
             s[0].style = s[1].style = PLOT_BAND;
             s[0].opacity = 0.2;
-            s[0].y = size[LEAST];
+            s[0].y = size[MIN];
             s[0].upper = size[LARGEST];
             s[1].opacity = 0.45;
             s[1].y = size[LOW];
@@ -188,13 +188,13 @@ static psgd_status draw(const psgd_context *context, const demo *d, const char *
             s[3] = (plot_series){.style = PLOT_LEVEL, .colour = 6, .width = 1.2, .count = 1, .y = &one};
             panels[sign][g] = (plot_panel){
                 .title = sign ? NULL : specs[g],
-                .x = {.label = "updates", .log = true, .least = 1, .most = UPDATES},
+                .x = {.label = "updates", .log = true, .min = 1, .max = UPDATES},
                 .y = {.label = sign ? "negative eigenvalues of PH" : "positive eigenvalues of PH",
                       .format = sign ? "-10^{%T}" : "10^{%T}",
                       .log = true,
                       .reverse = sign,
-                      .least = 1e-4,
-                      .most = 100},
+                      .min = 1e-4,
+                      .max = 100},
                 .series = s,
                 .series_count = SERIES,
             };
@@ -229,7 +229,7 @@ static psgd_status run(const psgd_context *context, demo *d, const char *folder,
     for (int i = 0; i < N; i++) negative += d->values[i] < 0;
     psgd__text_add(table,
                    "Hessian of a layer of %d x %d weights: condition %.3g, %d eigenvalues positive, %d negative\n\n",
-                   HESSIAN_OUT, HESSIAN_IN, start.both[LARGEST][0] / start.both[LEAST][0], N - negative, negative);
+                   HESSIAN_OUT, HESSIAN_IN, start.both[LARGEST][0] / start.both[MIN][0], N - negative, negative);
     place_moments(d);
     for (int g = 0; g < GROUPS; g++) PSGD_TRY(fit_group(context, d, specs[g], seed, &d->courses[g]));
     add_table(d, table);

@@ -59,10 +59,10 @@ static void add_axis(text *to, char name, const plot_axis *axis, bool outer)
     psgd__text_add(to, "\nset %clabel ", name);
     add_quoted(to, outer && axis->label ? axis->label : "");
     psgd__text_add(to, " noenhanced\nset %crange ", name);
-    if (axis->least == axis->most) {
+    if (axis->min == axis->max) {
         psgd__text_add(to, "[*:*] %s\n", axis->reverse ? "reverse" : "noreverse");
     } else {
-        double low = axis->reverse ? axis->most : axis->least, high = axis->reverse ? axis->least : axis->most;
+        double low = axis->reverse ? axis->max : axis->min, high = axis->reverse ? axis->min : axis->max;
         psgd__text_add(to, "[%.6g:%.6g] noreverse\n", low, high);
     }
 }
@@ -161,22 +161,22 @@ static psgd_status take_place(const char *partial, const char *path)
     return psgd__fail(PSGD_ERR_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-static void add_script(text *to, const plot_figure *figure, const char *const pictures[2])
+static void add_script(text *to, const plot_figure *figure, const char *const images[2])
 {
     for (int i = 0, data = 0; i < figure->rows * figure->columns; i++) {
         const plot_panel *panel = &figure->panels[i];
         for (int k = 0; k < panel->series_count; k++) add_data(to, &panel->series[k], data++);
     }
-    add_page(to, figure, "svg font 'sans,13'", pictures[0]);
-    add_page(to, figure, "pngcairo font 'sans,10'", pictures[1]);
+    add_page(to, figure, "svg font 'sans,13'", images[0]);
+    add_page(to, figure, "pngcairo font 'sans,10'", images[1]);
 }
 
 static psgd_status draw(const psgd_context *context, const plot_figure *figure, const char *path,
-                        const char *const pictures[2])
+                        const char *const images[2])
 {
     text script = {.context = context};
     file_writer file;
-    add_script(&script, figure, pictures);
+    add_script(&script, figure, images);
     if (script.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", path);
     psgd_status status = psgd__file_create(context, path, &file);
     if (status == PSGD_OK) {
@@ -202,12 +202,12 @@ psgd_status psgd__plot_write(const psgd_context *context, const plot_figure *fig
     }
     psgd_status status = failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", stem) : PSGD_OK;
     if (status == PSGD_OK) {
-        const char *pictures[2] = {names[PARTIAL_SVG].chars, names[PARTIAL_PNG].chars};
-        status = draw(context, figure, names[SVG].chars, pictures);
-        if (status == PSGD_OK) status = take_place(pictures[0], names[SVG].chars);
-        if (status == PSGD_OK) status = take_place(pictures[1], names[PNG].chars);
-        if (status != PSGD_OK) unlink(pictures[0]);
-        if (status != PSGD_OK) unlink(pictures[1]);
+        const char *images[2] = {names[PARTIAL_SVG].chars, names[PARTIAL_PNG].chars};
+        status = draw(context, figure, names[SVG].chars, images);
+        if (status == PSGD_OK) status = take_place(images[0], names[SVG].chars);
+        if (status == PSGD_OK) status = take_place(images[1], names[PNG].chars);
+        if (status != PSGD_OK) unlink(images[0]);
+        if (status != PSGD_OK) unlink(images[1]);
     }
     for (int i = 0; i < NAMES; i++) psgd__text_free(&names[i]);
     return status;

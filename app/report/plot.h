@@ -28,7 +28,7 @@ typedef struct plot_axis {
     const char *label;  /* may be NULL */
     const char *format; /* of the numbers, as gnuplot wants it; NULL: powers of ten on a log axis, else "%g" */
     bool log, reverse;
-    double least, most; /* equal: automatic */
+    double min, max; /* equal: automatic */
 } plot_axis;
 
 typedef struct plot_panel {

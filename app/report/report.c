@@ -140,7 +140,7 @@ static void add_number(text *to, double value)
 }
 
 /* Which points to show: all, or the extremes of each of REPORT_POINTS / 2 stretches. Returns how many. */
-static int64_t thin(const metrics_curve *curve, int64_t *chosen)
+static int64_t bordered(const metrics_curve *curve, int64_t *chosen)
 {
     int64_t stretches = curve->count > REPORT_POINTS ? REPORT_POINTS / 2 : curve->count, count = 0;
     for (int64_t s = 0; s < stretches; s++) {
@@ -164,7 +164,7 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
     if (curve->split) add_named(to, ",", "split", curve->split);
     if (curve->tensor) add_named(to, ",", "tensor", curve->tensor);
     if (curve->group) add_named(to, ",", "group", curve->group);
-    int64_t count = thin(curve, chosen);
+    int64_t count = bordered(curve, chosen);
     for (int column = 0; column < 4; column++) {
         psgd__text_add(to, ",\"%s\":[", columns[column]);
         for (int64_t i = 0; i < count; i++) {

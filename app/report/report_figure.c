@@ -40,7 +40,7 @@ static int count_runs(const report *from, const char *task, const char *what)
 /* The first metric that most runs of a task have. */
 static psgd_status choose_metric(const report *from, const char *task, text *chosen)
 {
-    int most = 0;
+    int max = 0;
     for (int i = 0; i < from->run_count; i++) {
         for (int c = 0; in_task(from, i, task) && c < from->runs[i]->curve_count; c++) {
             const metrics_curve *curve = &from->runs[i]->curves[c];
@@ -49,16 +49,16 @@ static psgd_status choose_metric(const report *from, const char *task, text *cho
             psgd__text_add(&name, "%s %s", curve->split, curve->name);
             if (name.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a figure");
             int runs = count_runs(from, task, name.chars);
-            if (runs > most) {
+            if (runs > max) {
                 psgd__text_free(chosen);
                 *chosen = name;
-                most = runs;
+                max = runs;
             } else {
                 psgd__text_free(&name);
             }
         }
     }
-    if (most > 0) return PSGD_OK;
+    if (max > 0) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "the runs of '%s' have logged no numbers to draw", task);
 }
 
@@ -100,13 +100,13 @@ static bool wants_log(const plot_series *series, int count)
 static psgd_status draw_task(const report *from, const char *task, const char *what, const char *against,
                              const char *stem)
 {
-    int64_t numbers = 0;
+    int64_t size = 0;
     for (int i = 0; i < from->run_count; i++) {
         const metrics_curve *curve = in_task(from, i, task) ? curve_of(from->runs[i], what) : NULL;
-        if (curve) numbers += 2 * curve->count;
+        if (curve) size += 2 * curve->count;
     }
     int count = count_runs(from, task, what), made = 0;
-    double *values = psgd__alloc(from->context, numbers, sizeof *values);
+    double *values = psgd__alloc(from->context, size, sizeof *values);
     plot_series *series = psgd__alloc(from->context, count, sizeof *series);
     psgd_status status = PSGD_OK;
     if (!values || !series) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);

@@ -25,7 +25,7 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
     psgd__text_add(to, "model      %s: %s\n", self->kind->name, self->kind->summary);
     psgd__text_add(to, "data       %s: %lld training and %lld test samples, %lld classes, samples of [", s->data,
                    (long long)self->train->count, (long long)self->test->count, (long long)self->train->classes);
-    for (int i = 0; i < self->train->modes; i++) {
+    for (int i = 0; i < self->train->ndim; i++) {
         psgd__text_add(to, "%s%lld", i ? ", " : "", (long long)self->train->sample[i]);
     }
     psgd__text_add(to, "]\noptimizer  %s, group %s, mu %g\n", s->optimizer,

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_FILES = NPY_MAX_MODES + 2 }; /* factors, PG and the report */
+enum { MAX_FILES = NPY_MAX_DIMS + 2 }; /* factors, PG and the report */
 
 typedef struct fit {
     const psgd_context *context;
@@ -19,7 +19,7 @@ typedef struct fit {
     int64_t n, size, total, pairs; /* numbers in a tensor, bytes in a number, pairs in the files, pairs an update */
     char *v_now, *h_now;           /* the pairs of one update */
     char *spare;                   /* one tensor of G, or one factor of Q */
-    file_writer files[MOST_FILES];
+    file_writer files[MAX_FILES];
     int file_count;
     file_writer *report;
     psgd_health *health; /* for the report */
@@ -29,7 +29,7 @@ typedef struct fit {
 static psgd_status open_tensors(fit *f, const char *path, npy_file *npy, int64_t *count)
 {
     PSGD_TRY(psgd__npy_open(f->context, path, npy));
-    PSGD_TRY(psgd__npy_check_shape(npy, f->job->modes, f->job->shape, count));
+    PSGD_TRY(psgd__npy_check_shape(npy, f->job->ndim, f->job->shape, count));
     return PSGD_OK;
 }
 
@@ -58,13 +58,13 @@ static bool factor_fits(const fit *f, int factor)
 
 static psgd_status make_room(fit *f)
 {
-    int64_t most = f->n, batch;
+    int64_t max = f->n, batch;
     for (int i = 0; i < psgd_precond_factor_count(f->precond); i++) {
         int64_t width = psgd_precond_factor_size(f->precond, i);
-        if (factor_fits(f, i) && width * width > most) most = width * width;
+        if (factor_fits(f, i) && width * width > max) max = width * width;
     }
     bool fits = psgd__mul_fits(f->n, f->pairs, &batch);
-    f->spare = psgd__alloc(f->context, most, (size_t)f->size);
+    f->spare = psgd__alloc(f->context, max, (size_t)f->size);
     f->v_now = fits ? psgd__alloc(f->context, batch, (size_t)f->size) : NULL;
     f->h_now = fits ? psgd__alloc(f->context, batch, (size_t)f->size) : NULL;
     if (f->spare && f->v_now && f->h_now) return PSGD_OK;
@@ -96,7 +96,7 @@ static void add_number(text *line, const char *name, double number)
 static psgd_status add_health(fit *f, double value, text *line)
 {
     static const char *const names[] = {"conditions", "least_diagonals", "most_diagonals"};
-    double found[3][NPY_MAX_MODES];
+    double found[3][NPY_MAX_DIMS];
     int factors = psgd_precond_factor_count(f->precond);
     if (isfinite(value)) PSGD_TRY(psgd_health_add(f->health, value));
     add_number(line, "criterion_average", psgd_health_average(f->health));
@@ -175,7 +175,7 @@ static psgd_status write_applied(fit *f)
     const fit_job *job = f->job;
     file_writer *file = NULL;
     PSGD_TRY(open_file(f, job->out, "PG.npy", &file));
-    PSGD_TRY(psgd__npy_write_header(file, job->dtype, f->g.modes, f->g.shape));
+    PSGD_TRY(psgd__npy_write_header(file, job->dtype, f->g.ndim, f->g.shape));
     for (int64_t i = 0; i < f->g.shape[0]; i++) {
         PSGD_TRY(psgd__npy_read(&f->g, i * f->n, f->n, job->dtype, f->spare));
         PSGD_TRY(psgd_precond_apply(f->precond, PSGD_APPLY_P, f->spare, f->spare));
@@ -226,8 +226,7 @@ static psgd_status write_outputs(fit *f)
 static psgd_status run(fit *f)
 {
     const fit_job *job = f->job;
-    PSGD_TRY(
-        psgd_precond_create(f->context, job->group, job->modes, job->shape, job->dtype, job->options, &f->precond));
+    PSGD_TRY(psgd_precond_create(f->context, job->group, job->ndim, job->shape, job->dtype, job->options, &f->precond));
     if (job->v && f->precond->settings.integrate) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "--v has no part where v is integrated out; leave out one of the two");
     }

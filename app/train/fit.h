@@ -11,7 +11,7 @@ enum { FIT_WIDEST = 8192 }; /* the widest factor that is written as a matrix */
 
 typedef struct fit_job {
     const char *group;
-    int modes;
+    int ndim;
     const int64_t *shape;
     psgd_dtype dtype;
     const psgd_options *options;                               /* of the preconditioner */

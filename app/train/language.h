@@ -52,7 +52,7 @@ psgd_status psgd__language_run(const psgd_context *context, const corpus *source
 /* What the file of a checkpoint begins with. */
 typedef struct language_mark {
     char magic[8], what[384]; /* what: method and settings, as one line */
-    int64_t words, hidden, layers, untied, parameters, state_numbers;
+    int64_t words, hidden, layers, untied, parameters, state_size;
     uint64_t vocabulary;
     int64_t step;
     double seconds, best, recent_sum;

@@ -30,7 +30,7 @@ static void pieces_of(const language_memory *memory, piece pieces[4])
     pieces[0] = (piece){(void *)&memory->mark, sizeof memory->mark};
     pieces[1] = (piece){memory->theta, slab};
     pieces[2] = (piece){memory->best, slab};
-    pieces[3] = (piece){memory->state, memory->mark.state_numbers * (int64_t)sizeof(float)};
+    pieces[3] = (piece){memory->state, memory->mark.state_size * (int64_t)sizeof(float)};
 }
 
 static psgd_status path_of(const psgd_context *context, const char *folder, text *path)
@@ -93,25 +93,25 @@ psgd_status psgd__language_load(const psgd_context *context, language_memory *to
     language_mark mark;
     PSGD_TRY(open_checkpoint(folder, &file, &mark));
     psgd_status status = PSGD_OK;
-    int64_t numbers = 2 * mark.parameters + mark.state_numbers;
+    int64_t size = 2 * mark.parameters + mark.state_size;
     float *read = NULL;
-    if (mark.parameters != to->mark.parameters || mark.state_numbers != to->mark.state_numbers) {
+    if (mark.parameters != to->mark.parameters || mark.state_size != to->mark.state_size) {
         status = psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in '%s' is of a model of %lld numbers, not %lld", folder,
                             (long long)mark.parameters, (long long)to->mark.parameters);
-    } else if (!(read = psgd__alloc(context, numbers, sizeof *read))) {
+    } else if (!(read = psgd__alloc(context, size, sizeof *read))) {
         status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the checkpoint in '%s'", folder);
     } else {
         uint64_t sum = 0, own = checksum(0, &mark, sizeof mark);
-        bool whole = fread(read, sizeof *read, (size_t)numbers, file) == (size_t)numbers &&
+        bool whole = fread(read, sizeof *read, (size_t)size, file) == (size_t)size &&
                      fread(&sum, sizeof sum, 1, file) == 1;
-        if (!whole || checksum(own, read, numbers * (int64_t)sizeof *read) != sum)
+        if (!whole || checksum(own, read, size * (int64_t)sizeof *read) != sum)
             status = psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in '%s' is truncated or damaged", folder);
     }
     if (status == PSGD_OK) {
         to->mark = mark;
         memcpy(to->theta, read, (size_t)mark.parameters * sizeof *read);
         memcpy(to->best, read + mark.parameters, (size_t)mark.parameters * sizeof *read);
-        memcpy(to->state, read + 2 * mark.parameters, (size_t)mark.state_numbers * sizeof *read);
+        memcpy(to->state, read + 2 * mark.parameters, (size_t)mark.state_size * sizeof *read);
     }
     psgd__free(context, read);
     fclose(file);

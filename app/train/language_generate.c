@@ -54,7 +54,7 @@ static psgd_status open_speaker(speaker *self, const char *folder)
                             .batch = 1,
                             .untied = mark.untied};
     PSGD_TRY(psgd__language_graph(self->context, &shape, true, &self->graph, &self->nodes));
-    self->slabs = psgd__alloc(self->context, 2 * mark.parameters + mark.state_numbers, sizeof(float));
+    self->slabs = psgd__alloc(self->context, 2 * mark.parameters + mark.state_size, sizeof(float));
     self->weight = psgd__alloc(self->context, mark.words, sizeof *self->weight);
     if (!self->slabs || !self->weight) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the model in '%s'", folder);
     memory.theta = self->slabs;
@@ -87,7 +87,7 @@ static int64_t choose(speaker *self, double temperature, double u)
 static psgd_status speak(speaker *self, int64_t count, double temperature, uint64_t seed,
                          void (*say)(void *data, const char *word), void *data)
 {
-    rng_stream numbers = psgd__rng_stream(seed, RNG_DATA, 0, 0);
+    rng_stream size = psgd__rng_stream(seed, RNG_DATA, 0, 0);
     int64_t word = psgd__vocabulary_find(&self->words, EOS_WORD, (int64_t)strlen(EOS_WORD));
     psgd_graph_reset(self->graph);
     for (int64_t i = 0; i < count; i++) {
@@ -96,7 +96,7 @@ static psgd_status speak(speaker *self, int64_t count, double temperature, uint6
         *(float *)psgd_graph_values(self->graph, self->nodes.labels) = 0;
         PSGD_TRY(psgd_graph_loss(self->graph, self->theta, &loss));
         psgd_graph_carry(self->graph);
-        word = choose(self, temperature, psgd__rng_uniform(&numbers, (uint64_t)i));
+        word = choose(self, temperature, psgd__rng_uniform(&size, (uint64_t)i));
         say(data, psgd__vocabulary_word(&self->words, word));
     }
     return PSGD_OK;

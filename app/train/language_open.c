@@ -24,12 +24,12 @@ static int64_t steps_in(const language_shape *shape, const tokens *words)
 
 static psgd_status check_sizes(const corpus *source, const language_shape *shape)
 {
-    int64_t least = shape->batch * (shape->times + 1);
+    int64_t min = shape->batch * (shape->times + 1);
     if (steps_in(shape, &source->text[SPLIT_TRAIN]) < 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "the train text has %lld words; a batch of %lld with %lld steps back needs at least %lld",
                           (long long)source->text[SPLIT_TRAIN].count, (long long)shape->batch, (long long)shape->times,
-                          (long long)least);
+                          (long long)min);
     }
     for (int i = SPLIT_VALID; i < SPLIT_COUNT; i++) {
         if (source->text[i].count >= 2) continue;
@@ -86,9 +86,9 @@ static psgd_status make_optimizer(language_run *self, const language_method *met
     psgd_tensor tensors[LANGUAGE_PARAMETERS];
     psgd_options *options;
     for (int i = 0; i < count; i++)
-        tensors[i] = (psgd_tensor){.modes = 2,
+        tensors[i] = (psgd_tensor){.ndim = 2,
                                    .shape = psgd_graph_parameter_shape(self->graph, i),
-                                   .rows = psgd_graph_rows_most(self->graph, i)};
+                                   .rows = psgd_graph_max_rows(self->graph, i)};
     PSGD_TRY(set_options(self->context, method, more, more_count, self->settings->seed, &options));
     psgd_status status = psgd_optimizer_create(self->context, method->method, count, tensors, PSGD_F32, options,
                                                &self->optimizer);
@@ -111,7 +111,7 @@ static psgd_status make_slabs(language_run *self)
         self->hv[i] = at + 4 * size;
     }
     void *state;
-    self->memory.mark.state_numbers = psgd_graph_state(self->graph, &state);
+    self->memory.mark.state_size = psgd_graph_state(self->graph, &state);
     self->memory.mark.parameters = size;
     self->memory.state = state;
     return PSGD_OK;
@@ -141,19 +141,19 @@ static psgd_status start_log(language_run *self, const language_method *method, 
                              int more_count)
 {
     const language_settings *s = self->settings;
-    char numbers[6][32];
+    char shown[6][32];
     metrics_setting settings[LANGUAGE_OPTIONS + LANGUAGE_MORE + 8];
     int count = 0;
-    snprintf(numbers[0], 32, "%lld", (long long)s->shape.words);
-    snprintf(numbers[1], 32, "%lld x %lld", (long long)s->shape.layers, (long long)s->shape.hidden);
-    snprintf(numbers[2], 32, "%lld x %lld", (long long)s->shape.batch, (long long)s->shape.times);
-    snprintf(numbers[3], 32, "%g", s->shape.dropout);
-    snprintf(numbers[4], 32, "%lld", (long long)psgd_graph_parameters(self->graph));
-    settings[count++] = (metrics_setting){"words", numbers[0]};
-    settings[count++] = (metrics_setting){"layers x units", numbers[1]};
-    settings[count++] = (metrics_setting){"batch x steps back", numbers[2]};
-    settings[count++] = (metrics_setting){"dropout", numbers[3]};
-    settings[count++] = (metrics_setting){"parameters", numbers[4]};
+    snprintf(shown[0], 32, "%lld", (long long)s->shape.words);
+    snprintf(shown[1], 32, "%lld x %lld", (long long)s->shape.layers, (long long)s->shape.hidden);
+    snprintf(shown[2], 32, "%lld x %lld", (long long)s->shape.batch, (long long)s->shape.times);
+    snprintf(shown[3], 32, "%g", s->shape.dropout);
+    snprintf(shown[4], 32, "%lld", (long long)psgd_graph_parameters(self->graph));
+    settings[count++] = (metrics_setting){"words", shown[0]};
+    settings[count++] = (metrics_setting){"layers x units", shown[1]};
+    settings[count++] = (metrics_setting){"batch x steps back", shown[2]};
+    settings[count++] = (metrics_setting){"dropout", shown[3]};
+    settings[count++] = (metrics_setting){"parameters", shown[4]};
     settings[count++] = (metrics_setting){"decoder", decoder_text(self)};
     for (int i = 0; i < LANGUAGE_OPTIONS && method->options[i].name; i++) settings[count++] = method->options[i];
     for (int i = 0; i < more_count; i++) settings[count++] = more[i];

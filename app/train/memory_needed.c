@@ -13,7 +13,7 @@ double psgd__trainer_need(const trainer *self)
     if (self->rest.graph) bytes += (double)psgd__graph_touched(self->rest.graph, false, false);
     /* theta and gradient; v and h, and one of each more; the state, and its image in a checkpoint */
     bytes += (double)(parameters * number) * (products ? 2 + 2 * (double)(self->pairs + 1) : 2);
-    bytes += 2 * (double)(self->optimizer->state_numbers * number);
+    bytes += 2 * (double)(self->optimizer->state_size * number);
     for (int i = 0; i < self->tensors; i++) {
         const psgd_precond *precond = psgd_optimizer_precond(self->optimizer, i);
         if (precond) bytes += 2 * (double)psgd_precond_state_bytes(precond);

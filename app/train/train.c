@@ -178,9 +178,9 @@ static void share_averages(const trainer *self, const train_graph *to)
 {
     void *from, *state;
     if (!self->averages || !to->graph) return;
-    int64_t numbers = psgd_graph_state(self->full.graph, &from);
+    int64_t size = psgd_graph_state(self->full.graph, &from);
     psgd_graph_state(to->graph, &state);
-    memcpy(state, from, (size_t)numbers * psgd_dtype_size(self->dtype));
+    memcpy(state, from, (size_t)size * psgd_dtype_size(self->dtype));
 }
 
 static void announce_test(trainer *self, int64_t at)

@@ -107,10 +107,10 @@ static psgd_status open_sources(trainer *self)
 static psgd_status build_graph(trainer *self, int64_t n, bool penalised, train_graph *to)
 {
     if (n == 0) return PSGD_OK;
-    model_shape shape = {.modes = self->train->modes, .n = n, .classes = self->train->classes};
+    model_shape shape = {.ndim = self->train->ndim, .n = n, .classes = self->train->classes};
     model_settings settings = self->model_options;
     if (!penalised) settings.l2 = 0;
-    for (int i = 0; i < shape.modes; i++) shape.sample[i] = self->train->sample[i];
+    for (int i = 0; i < shape.ndim; i++) shape.sample[i] = self->train->sample[i];
     to->n = n;
     return psgd__model_graph(self->context, self->kind, self->dtype, &shape, &settings, &to->graph, &to->nodes);
 }
@@ -118,8 +118,8 @@ static psgd_status build_graph(trainer *self, int64_t n, bool penalised, train_g
 static psgd_status build_graphs(trainer *self)
 {
     bool large = self->train->features > LARGE_SAMPLE && self->settings.batch < EVAL_BATCH;
-    int64_t most = large ? self->settings.batch : EVAL_BATCH;
-    int64_t each = self->test->count < most ? self->test->count : most;
+    int64_t max = large ? self->settings.batch : EVAL_BATCH;
+    int64_t each = self->test->count < max ? self->test->count : max;
     PSGD_TRY(build_graph(self, self->settings.batch, true, &self->full));
     bool partly = self->settings.hv_batch > 0 && self->settings.hv_batch < self->settings.batch;
     if (partly) PSGD_TRY(build_graph(self, self->settings.hv_batch, true, &self->part));
@@ -158,7 +158,7 @@ static psgd_status make_optimizer(trainer *self)
     self->tensors = psgd_graph_parameter_count(self->full.graph);
     if (self->tensors > 64) return psgd__fail(PSGD_ERR_UNSUPPORTED, "a model of more than 64 matrices");
     for (int i = 0; i < self->tensors; i++) {
-        tensors[i] = (psgd_tensor){.modes = 2, .shape = psgd_graph_parameter_shape(self->full.graph, i)};
+        tensors[i] = (psgd_tensor){.ndim = 2, .shape = psgd_graph_parameter_shape(self->full.graph, i)};
     }
     bool newton = !strcmp(method, "psgd-newton"), fisher = !strcmp(method, "psgd-fisher");
     if (newton || fisher) {
@@ -181,13 +181,13 @@ static void *const *list_of(trainer *self, void ***list, char *slab, int64_t cop
 static psgd_status make_room(trainer *self)
 {
     int64_t number = (int64_t)psgd_dtype_size(self->dtype), features = self->train->features;
-    int64_t most = self->eval.n > self->full.n ? self->eval.n : self->full.n;
+    int64_t max = self->eval.n > self->full.n ? self->eval.n : self->full.n;
     self->parameters = psgd_graph_parameters(self->full.graph);
     int64_t slab = (self->parameters * number + 63) / 64 * 64;
     self->slabs = psgd__alloc(self->context, slab * (2 + 2 * self->pairs + 2), 1);
     self->theta_list = psgd__alloc(self->context, 4 * self->tensors, sizeof(void *));
-    self->x = psgd__alloc(self->context, features * most, sizeof *self->x);
-    self->y = psgd__alloc(self->context, most, sizeof *self->y);
+    self->x = psgd__alloc(self->context, features * max, sizeof *self->x);
+    self->y = psgd__alloc(self->context, max, sizeof *self->y);
     self->order = psgd__alloc(self->context, self->train->count, sizeof *self->order);
     if (!self->slabs || !self->theta_list || !self->x || !self->y || !self->order) {
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run that needs about %.2f GB",

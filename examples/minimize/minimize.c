@@ -17,6 +17,6 @@ int main(void)
     if (psgd_minimize(NULL, 2, x, &(psgd_function){.evaluate = rosenbrock}, NULL, NULL, NULL, &result) != PSGD_OK) {
         return fprintf(stderr, "%s\n", psgd_last_error()), 1;
     }
-    printf("%s at (%g, %g), value %g\n", psgd_ending_text(result.ending), x[0], x[1], result.value);
-    return result.ending != PSGD_CONVERGED;
+    printf("%s at (%g, %g), value %g\n", psgd_outcome_text(result.outcome), x[0], x[1], result.value);
+    return result.outcome != PSGD_CONVERGED;
 }

@@ -11,7 +11,7 @@
 
 #include <psgd/user_group.h>
 
-static int64_t toeplitz_numbers(int64_t n, void *data)
+static int64_t toeplitz_size(int64_t n, void *data)
 {
     (void)data;
     return n;

@@ -2,7 +2,7 @@
 
 static real *NAME(at)(psgd_fibres X, int64_t f)
 {
-    return (real *)X.x + f / X.inner * X.pitch + f % X.inner;
+    return (real *)X.x + f / X.inner * X.ld + f % X.inner;
 }
 
 /* X <- sum_k c_k N^k X: entry i takes entries i.., so going upward from i = 0 the old ones are still there. */
@@ -98,9 +98,9 @@ static void NAME(project)(const psgd_element *self, psgd_fibres A, psgd_fibres B
 static double NAME(r_max)(const psgd_element *self, const void *R)
 {
     const real *r = R;
-    double most = 0;
-    for (int64_t k = 0; k < self->n; k++) most = fmax(most, fabs((double)r[k]));
-    return most;
+    double max = 0;
+    for (int64_t k = 0; k < self->n; k++) max = fmax(max, fabs((double)r[k]));
+    return max;
 }
 
 /* sum |r_k| bounds the sums along rows and columns, hence the spectral norm. */
@@ -150,8 +150,8 @@ static void NAME(rescale)(const psgd_element *self, double c)
 
 static const psgd_user_group NAME(table) = {
     .bytes = sizeof(psgd_user_group),
-    .numbers = toeplitz_numbers,
-    .r_numbers = toeplitz_numbers,
+    .size = toeplitz_size,
+    .r_size = toeplitz_size,
     .reset = NAME(reset),
     .mul = NAME(mul),
     .mul_t = NAME(mul_t),

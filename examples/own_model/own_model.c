@@ -22,8 +22,8 @@ int main(void)
     psgd_node y = psgd_graph_affine(g, psgd_graph_tanh(g, psgd_graph_affine(g, x, W1)), W2);
     psgd_status status = psgd_graph_finish(g, psgd_graph_squared(g, y, t));
 
-    psgd_tensor tensors[] = {{.modes = 2, .shape = (int64_t[]){HIDDEN, 3}},
-                             {.modes = 2, .shape = (int64_t[]){1, HIDDEN + 1}}};
+    psgd_tensor tensors[] = {{.ndim = 2, .shape = (int64_t[]){HIDDEN, 3}},
+                             {.ndim = 2, .shape = (int64_t[]){1, HIDDEN + 1}}};
     psgd_options_create(NULL, &options);
     psgd_options_set(options, "group", "kron(tri,tri)");
     psgd_options_set(options, "lr", "0.2");

@@ -20,8 +20,8 @@ static double sigmoid(double x)
 
 static psgd_status softplus_check(psgd_op_call *call)
 {
-    call->output.modes = call->input[0].modes;
-    for (int i = 0; i < call->output.modes; i++) call->output.shape[i] = call->input[0].shape[i];
+    call->output.ndim = call->input[0].ndim;
+    for (int i = 0; i < call->output.ndim; i++) call->output.shape[i] = call->input[0].shape[i];
     return PSGD_OK;
 }
 

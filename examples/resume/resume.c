@@ -17,7 +17,7 @@ static int quadratic(void *data, const void *const *theta, double *loss, void *c
 static psgd_status run(int steps, double *theta, const char *from, const char *to)
 {
     const int64_t shape[] = {2};
-    const psgd_tensor tensor = {.spec = "tri", .modes = 1, .shape = shape};
+    const psgd_tensor tensor = {.spec = "tri", .ndim = 1, .shape = shape};
     const psgd_objective objective = {.gradient = quadratic};
     psgd_optimizer *optimizer;
     psgd_status status = psgd_optimizer_create(NULL, "psgd", 1, &tensor, PSGD_F64, NULL, &optimizer);

@@ -32,7 +32,7 @@ static double batch_loss(const double *W, const double *T, double *gradient)
 int main(void)
 {
     const int64_t shape[] = {OUT, IN};
-    const psgd_tensor tensor = {.spec = "kron(tri,tri)", .modes = 2, .shape = shape};
+    const psgd_tensor tensor = {.spec = "kron(tri,tri)", .ndim = 2, .shape = shape};
     double W[OUT * IN] = {0}, T[OUT * IN], g[OUT * IN], loss = 0;
     psgd_options *options;
     psgd_optimizer *optimizer;

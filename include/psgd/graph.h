@@ -32,13 +32,13 @@ extern "C" {
 typedef struct psgd_graph psgd_graph;
 typedef int psgd_node;
 
-enum { PSGD_MAX_MODES = 8, PSGD_MAX_INPUTS = 8 };
+enum { PSGD_MAX_DIMS = 8, PSGD_MAX_INPUTS = 8 };
 
 psgd_status psgd_graph_create(const psgd_context *context, psgd_dtype dtype, psgd_graph **graph);
 void psgd_graph_free(psgd_graph *graph);
 
 /* Leaves. A parameter's name is for files; the slab has the parameters in the order of these calls. */
-psgd_node psgd_graph_input(psgd_graph *graph, int modes, const int64_t *shape);
+psgd_node psgd_graph_input(psgd_graph *graph, int ndim, const int64_t *shape);
 psgd_node psgd_graph_parameter(psgd_graph *graph, const char *name, int64_t rows, int64_t columns);
 /* A parameter that only embeddings of inputs read. In theta it is a whole matrix; at its place in v, gradient and hv
  * are the rows of psgd_graph_rows, one after the other, and nothing else is read or written. */
@@ -80,7 +80,7 @@ psgd_node psgd_graph_batch_norm(psgd_graph *graph, psgd_node x, bool per_channel
 psgd_node psgd_graph_gain(psgd_graph *graph, psgd_node x, psgd_node W);
 
 /* Shapes. A negative entry of a new shape takes what is left. */
-psgd_node psgd_graph_reshape(psgd_graph *graph, psgd_node x, int modes, const int64_t *shape);
+psgd_node psgd_graph_reshape(psgd_graph *graph, psgd_node x, int ndim, const int64_t *shape);
 psgd_node psgd_graph_permute(psgd_graph *graph, psgd_node x,
                              const int *order); /* result mode i is mode order[i] of x */
 psgd_node psgd_graph_concat(psgd_graph *graph, int count, const psgd_node *parts, int mode);
@@ -119,7 +119,7 @@ psgd_status psgd_graph_watch(psgd_graph *graph, psgd_graph_watcher watcher, void
 /* The rows of a row parameter that the tokens in the inputs name now; the list belongs to the graph and stands until
  * the next call or run. Where psgd_graph_rows_most says 0 the parameter has no rows of its own: it is a plain one. */
 psgd_status psgd_graph_rows(psgd_graph *graph, int parameter, psgd_rows *rows);
-int64_t psgd_graph_rows_most(const psgd_graph *graph, int parameter);
+int64_t psgd_graph_max_rows(const psgd_graph *graph, int parameter);
 
 /* What a node is: its values (an input's are the caller's to write), its shape. */
 void *psgd_graph_values(psgd_graph *graph, psgd_node node);
@@ -146,8 +146,8 @@ double psgd_graph_flops(const psgd_graph *graph, bool hessian); /* of one gradie
 
 /* An op of your own: a table of four kernels and a check. The kernels trust what check has accepted. */
 typedef struct psgd_operand {
-    int modes;
-    int64_t shape[PSGD_MAX_MODES], size;
+    int ndim;
+    int64_t shape[PSGD_MAX_DIMS], size;
     /* value, and the others where live is true; all NULL while shapes are checked */
     void *value, *tangent, *gradient, *tangent_gradient;
     bool live; /* depends on a parameter, so it has a tangent and wants gradients */
@@ -167,7 +167,7 @@ typedef struct psgd_op_call {
     uint64_t seed, step;
     psgd_node node;
     /* What check fills in, besides the modes and shape of output. */
-    int64_t memory_bytes, state_numbers;
+    int64_t memory_bytes, state_size;
     double flops; /* of one forward */
 } psgd_op_call;
 

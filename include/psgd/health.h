@@ -11,8 +11,8 @@ extern "C" {
 /* Of one factor (psgd_precond_factor_count): the ratio of its largest to its smallest singular value, as
  * psgd_precond_condition has it, and the extremes of its diagonal. The diagonal is NaN where the factor is wider than
  * 512 and not diagonal. Any place may be NULL. */
-psgd_status psgd_precond_factor_health(const psgd_precond *precond, int factor, double *condition,
-                                       double *least_diagonal, double *most_diagonal);
+psgd_status psgd_precond_factor_health(const psgd_precond *precond, int factor, double *condition, double *min_diagonal,
+                                       double *max_diagonal);
 
 /* y <- H x for arrays of the number type of the preconditioner; not PSGD_OK: it failed. */
 typedef psgd_status (*psgd_hessian)(void *data, const void *x, void *y);

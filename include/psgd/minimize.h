@@ -23,21 +23,21 @@ typedef struct psgd_function {
     void *data;
 } psgd_function;
 
-typedef enum psgd_ending {
-    PSGD_CONVERGED = 0,     /* the gradient is as small as was asked for */
-    PSGD_STALLED,           /* no lower point could be found along the direction, nor along the gradient */
-    PSGD_OUT_OF_ITERATIONS, /* option max-iterations */
-    PSGD_OUT_OF_TIME,       /* option max-evaluations */
-    PSGD_STOPPED            /* by the progress callback */
-} psgd_ending;
+typedef enum psgd_outcome {
+    PSGD_CONVERGED = 0,           /* the gradient is as small as was asked for */
+    PSGD_STALLED,                 /* no lower point could be found along the direction, nor along the gradient */
+    PSGD_MAX_ITERATIONS_REACHED,  /* option max-iterations */
+    PSGD_MAX_EVALUATIONS_REACHED, /* option max-evaluations */
+    PSGD_STOPPED                  /* by the progress callback */
+} psgd_outcome;
 
 typedef struct psgd_result {
-    psgd_ending ending;
+    psgd_outcome outcome;
     double value, gradient_norm;
     int64_t iterations, evaluations, gradients, products; /* calls with a gradient count as both of the former */
 } psgd_result;
 
-const char *psgd_ending_text(psgd_ending ending); /* a few words, never NULL */
+const char *psgd_outcome_text(psgd_outcome outcome); /* a few words, never NULL */
 
 /* Called after every iteration; anything but 0 stops. */
 typedef int (*psgd_progress)(void *data, const psgd_result *now, int64_t n, const double *x);

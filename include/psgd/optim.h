@@ -29,7 +29,7 @@ typedef struct psgd_optimizer psgd_optimizer;
  * 0: gradients are whole. */
 typedef struct psgd_tensor {
     const char *spec;
-    int modes;
+    int ndim;
     const int64_t *shape;
     int64_t rows;
 } psgd_tensor;

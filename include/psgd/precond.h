@@ -20,7 +20,7 @@ typedef struct psgd_precond psgd_precond;
 
 /* Options (psgd_precond_options_text lists them): criterion, damping, step, norm, init-scale, init, pairs, integrate,
  * rows, unbiased, batch, average. options may be NULL and need not outlive the call. */
-psgd_status psgd_precond_create(const psgd_context *context, const char *spec, int modes, const int64_t *shape,
+psgd_status psgd_precond_create(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                                 psgd_dtype dtype, const psgd_options *options, psgd_precond **precond);
 void psgd_precond_free(psgd_precond *precond);
 

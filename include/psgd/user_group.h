@@ -24,7 +24,7 @@ extern "C" {
  * x[o * pitch + i * inner + j]. */
 typedef struct psgd_fibres {
     void *x; /* float * or double *; NULL, where that is said to be allowed: no fibres */
-    int64_t n, inner, outer, pitch;
+    int64_t n, inner, outer, ld;
 } psgd_fibres;
 
 /* One element Q. */
@@ -40,8 +40,8 @@ typedef struct psgd_user_group {
     void *data;   /* yours; must outlive the context */
 
     /* REQUIRED */
-    int64_t (*numbers)(int64_t n, void *data);   /* that make up Q for size n; negative: there is no such size */
-    int64_t (*r_numbers)(int64_t n, void *data); /* that make up R, an element of the Lie algebra */
+    int64_t (*size)(int64_t n, void *data);   /* that make up Q for size n; negative: there is no such size */
+    int64_t (*r_size)(int64_t n, void *data); /* that make up R, an element of the Lie algebra */
     void (*reset)(const psgd_element *self, double scale);    /* Q <- scale I; what the group fixes stays fixed */
     void (*mul)(const psgd_element *self, psgd_fibres X);     /* X <- Q X    */
     void (*mul_t)(const psgd_element *self, psgd_fibres X);   /* X <- Q' X   */
@@ -58,7 +58,7 @@ typedef struct psgd_user_group {
 
     /* OPTIONAL: NULL where there is nothing to say */
     const char *summary, *formula;                       /* for psgd group --list: a line; numbers in terms of n */
-    int64_t (*scratch_numbers)(int64_t n, void *data);   /* NULL: none */
+    int64_t (*scratch_size)(int64_t n, void *data);      /* NULL: none */
     void (*rescale)(const psgd_element *self, double c); /* Q <- c Q, c > 0; NULL: that would leave the group */
     void (*retract_right)(const psgd_element *self, double c, const void *R); /* Q <- Q (I - c R); t(...) needs it */
     /* ||R||_2 or an upper bound of it. NULL: a bound is made from R times the columns of I. */

@@ -59,7 +59,7 @@ PROTOTYPES = {
     "psgd_precond_state_load": (STATUS, [P, c_int64, P]),
     "psgd_minimize": (STATUS, [P, c_int64, P, P, P, P, P, P]),
     "psgd_minimize_options_text": (STATUS, [P, POINTER(P)]),
-    "psgd_ending_text": (c_char_p, [c_int]),
+    "psgd_outcome_text": (c_char_p, [c_int]),
     "psgd_normal_fill": (STATUS, [c_int, c_uint64, c_uint64, c_uint64, c_int64, c_int64, P]),
 }
 

@@ -44,7 +44,7 @@ class _Function(Structure):
 
 class _Result(Structure):
     _fields_ = [
-        ("ending", c_int), ("value", c_double), ("gradient_norm", c_double), ("iterations", c_int64),
+        ("outcome", c_int), ("value", c_double), ("gradient_norm", c_double), ("iterations", c_int64),
         ("evaluations", c_int64), ("gradients", c_int64), ("products", c_int64),
     ]  # fmt: skip
 
@@ -249,13 +249,13 @@ def _settings(group: Any, options: Any, tol: Any) -> Dict[str, Any]:
 
 
 def _outcome(x: np.ndarray, result: _Result) -> "OptimizeResult":
-    ending = result.ending
+    outcome = result.outcome
     return OptimizeResult(
         x=x,
         fun=result.value,
-        success=ending == _CONVERGED,
-        status=ending,
-        message=lib.psgd_ending_text(ending).decode(),
+        success=outcome == _CONVERGED,
+        status=outcome,
+        message=lib.psgd_outcome_text(outcome).decode(),
         nit=result.iterations,
         nfev=result.evaluations,
         njev=result.gradients,

@@ -56,13 +56,13 @@ class Group:
 
     Its ``repr`` is the tree of the spec with sizes and numbers. Nothing of the group's size is allocated.
 
-    Attributes: ``spec``, ``shape``, ``dtype``, ``numbers`` (stored by definition), ``bytes`` (as stored),
+    Attributes: ``spec``, ``shape``, ``dtype``, ``size`` (stored by definition), ``bytes`` (as stored),
     ``update_flops``, ``update_bytes``, ``apply_flops``, ``apply_bytes`` (of one update of Q, of one P g).
     """
 
     spec: str
     shape: Tuple[int, ...]
-    numbers: int
+    size: int
     bytes: int
     update_flops: float
     update_bytes: float
@@ -88,7 +88,7 @@ class Group:
         finish(context, lib.psgd_group_tree(handle, name, len(sizes), c_shape(sizes), code, ctypes.byref(tree)))
         self._tree = text(handle, tree).rstrip("\n")
         self.spec, self.shape, self.dtype, self.context = spec, sizes, DTYPES[code], context
-        self.numbers, self.bytes = counts[0], counts[1]
+        self.size, self.bytes = counts[0], counts[1]
         self.update_flops, self.update_bytes, self.apply_flops, self.apply_bytes = costs
 
     def __repr__(self) -> str:

@@ -24,7 +24,7 @@ class UserGroup:
         psgd.Group("kron(tri,toeplitz)", (3, 4), context=context).check()
 
     All else then works on dense n x n matrices. A group with structure overrides what it can do better: q and R are
-    vectors of ``numbers(n)`` and ``r_numbers(n)`` numbers, laid out as the group likes; X is an array [outer, n, inner]
+    vectors of ``size(n)`` and ``r_size(n)`` numbers, laid out as the group likes; X is an array [outer, n, inner]
     whose fibres X[o, :, i] the matrices multiply. Functions return their results and keep their arguments as they are.
     The matrices I - cR, R in the algebra and c small, must be in the group. ``Group.check`` tries the laws."""
 
@@ -35,11 +35,11 @@ class UserGroup:
         """The orthogonal projection of the symmetric n x n matrix S onto the Lie algebra, as a dense matrix."""
         raise NotImplementedError("a UserGroup needs algebra, or else all of its other functions")
 
-    def numbers(self, n: int) -> int:
+    def size(self, n: int) -> int:
         """Numbers that make up an element of size n."""
         return n * n
 
-    def r_numbers(self, n: int) -> int:
+    def r_size(self, n: int) -> int:
         """Numbers that make up an element of the Lie algebra."""
         return n * n
 
@@ -103,7 +103,7 @@ def _square(x: np.ndarray) -> np.ndarray:
 
 
 class _Fibres(Structure):
-    _fields_ = [("x", c_void_p), ("n", c_int64), ("inner", c_int64), ("outer", c_int64), ("pitch", c_int64)]
+    _fields_ = [("x", c_void_p), ("n", c_int64), ("inner", c_int64), ("outer", c_int64), ("ld", c_int64)]
 
 
 class _Element(Structure):
@@ -112,8 +112,8 @@ class _Element(Structure):
 
 _E = POINTER(_Element)
 _FIELDS = {
-    "numbers": CFUNCTYPE(c_int64, c_int64, c_void_p),
-    "r_numbers": CFUNCTYPE(c_int64, c_int64, c_void_p),
+    "size": CFUNCTYPE(c_int64, c_int64, c_void_p),
+    "r_size": CFUNCTYPE(c_int64, c_int64, c_void_p),
     "reset": CFUNCTYPE(None, _E, c_double),
     "mul": CFUNCTYPE(None, _E, _Fibres),
     "mul_t": CFUNCTYPE(None, _E, _Fibres),
@@ -127,7 +127,7 @@ _FIELDS = {
     "retract": CFUNCTYPE(None, _E, c_double, c_void_p),
     "summary": c_char_p,
     "formula": c_char_p,
-    "scratch_numbers": CFUNCTYPE(c_int64, c_int64, c_void_p),
+    "scratch_size": CFUNCTYPE(c_int64, c_int64, c_void_p),
     "rescale": CFUNCTYPE(None, _E, c_double),
     "retract_right": CFUNCTYPE(None, _E, c_double, c_void_p),
     "r_spectral": CFUNCTYPE(c_double, _E, c_void_p),
@@ -163,8 +163,8 @@ class _Bridge:
 
     def table(self) -> Table:
         functions: Dict[str, Any] = {
-            "numbers": self.guarded(lambda n, data: self.count(n)[0], -1),
-            "r_numbers": self.guarded(lambda n, data: self.count(n)[1], -1),
+            "size": self.guarded(lambda n, data: self.count(n)[0], -1),
+            "r_size": self.guarded(lambda n, data: self.count(n)[1], -1),
             "reset": self.guarded(self.reset, None),
             "project": self.guarded(self.project, None),
             "r_max": self.guarded(lambda e, R: float(self.group.r_max(self.r(e, R))), 0.0),
@@ -185,7 +185,7 @@ class _Bridge:
 
     def count(self, n: int) -> Any:
         if n not in self.counts:
-            pair = int(self.group.numbers(n)), int(self.group.r_numbers(n))
+            pair = int(self.group.size(n)), int(self.group.r_size(n))
             if max(pair) > _MOST:
                 raise ValueError(f"a group of {max(pair)} numbers is too large")
             self.counts[n] = pair
@@ -213,7 +213,7 @@ class _Bridge:
         if not X.x or X.outer < 1 or X.inner < 1:
             return np.empty((0, X.n, 1), self.dtype)
         size = self.dtype.itemsize
-        return self.view(X.x, (X.outer, X.n, X.inner), (X.pitch * size, X.inner * size, size))
+        return self.view(X.x, (X.outer, X.n, X.inner), (X.ld * size, X.inner * size, size))
 
     def store(self, to: np.ndarray, result: Any) -> None:
         result = np.asarray(result)

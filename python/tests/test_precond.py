@@ -93,7 +93,7 @@ def test_repr_of_a_group_is_its_tree():
     group = psgd.Group("kron(diag,tri)", (20, 30))
     lines = repr(group).splitlines()
     assert [line.split()[0] for line in lines] == ["kron:600", "diag:20", "tri:30"]
-    assert group.numbers == 20 + 30 * 31 // 2 and group.bytes >= 4 * group.numbers
+    assert group.size == 20 + 30 * 31 // 2 and group.bytes >= 4 * group.size
     assert group == psgd.Group("kron(diag,tri)", [20, 30]) and len({group}) == 1
     assert repr(group) in repr(group.preconditioner(step=0.1))
 

@@ -16,14 +16,14 @@ class Toeplitz(psgd.UserGroup):
 
 
 class Diagonal(psgd.UserGroup):
-    """The built-in diag again, with n numbers."""
+    """The built-in diag again, with n entries."""
 
     formula = "n"
 
-    def numbers(self, n):
+    def size(self, n):
         return n
 
-    r_numbers = numbers
+    r_size = size
 
     def identity(self, n, scale):
         return np.full(n, scale)

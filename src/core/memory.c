@@ -100,14 +100,14 @@ static double number_in(const char *path, const char *word)
 
 static double free_bytes(void)
 {
-    double most = 1024 * number_in("/proc/meminfo", "MemAvailable:");
+    double max = 1024 * number_in("/proc/meminfo", "MemAvailable:");
     double limit = number_in("/sys/fs/cgroup/memory.max", "") - number_in("/sys/fs/cgroup/memory.current", "");
-    if (limit < most) most = limit;
+    if (limit < max) max = limit;
     struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur < most) {
-        most = (double)space.rlim_cur;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY && (double)space.rlim_cur < max) {
+        max = (double)space.rlim_cur;
     }
-    return most;
+    return max;
 }
 #else
 static double free_bytes(void)
@@ -118,8 +118,8 @@ static double free_bytes(void)
 
 psgd_status psgd__memory_check(double need, const char *what, const char *advice)
 {
-    double most = free_bytes();
-    if (!(need > most)) return PSGD_OK;
+    double max = free_bytes();
+    if (!(need > max)) return PSGD_OK;
     return psgd__fail(PSGD_ERR_NO_MEMORY, "%s needs about %.2f GB of memory and %.2f GB are free; %s", what, need / 1e9,
-                      most / 1e9, advice);
+                      max / 1e9, advice);
 }

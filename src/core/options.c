@@ -82,11 +82,11 @@ psgd_status psgd_options_set_number(psgd_options *options, const char *name, dou
 
 static psgd_status refuse_range(const option_row *row, const char *value)
 {
-    char least[40] = "", most[40] = "";
-    if (row->least > -HUGE_VAL) snprintf(least, sizeof least, "%s %g", row->above ? "above" : "at least", row->least);
-    if (row->most < HUGE_VAL) snprintf(most, sizeof most, "%s %g", row->below ? "below" : "at most", row->most);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s must be %s%s%s, not %s", row->name, least,
-                      *least && *most ? " and " : "", most, value);
+    char min[40] = "", max[40] = "";
+    if (row->min > -HUGE_VAL) snprintf(min, sizeof min, "%s %g", row->above ? "above" : "at least", row->min);
+    if (row->max < HUGE_VAL) snprintf(max, sizeof max, "%s %g", row->below ? "below" : "at most", row->max);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s must be %s%s%s, not %s", row->name, min,
+                      *min && *max ? " and " : "", max, value);
 }
 
 static psgd_status read_number(const option_row *row, const char *value, double *number)
@@ -96,8 +96,8 @@ static psgd_status read_number(const option_row *row, const char *value, double 
     if (end == value || *end || !isfinite(*number)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a finite number, not '%s'", row->name, value);
     }
-    bool low = row->above ? *number <= row->least : *number < row->least;
-    bool high = row->below ? *number >= row->most : *number > row->most;
+    bool low = row->above ? *number <= row->min : *number < row->min;
+    bool high = row->below ? *number >= row->max : *number > row->max;
     return low || high ? refuse_range(row, value) : PSGD_OK;
 }
 
@@ -110,7 +110,7 @@ static psgd_status read_count(const option_row *row, const char *value, int64_t 
         return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a whole number, not '%s'", row->name, value);
     }
     *count = whole;
-    bool outside = (double)whole < row->least || (double)whole > row->most;
+    bool outside = (double)whole < row->min || (double)whole > row->max;
     return outside ? refuse_range(row, value) : PSGD_OK;
 }
 

@@ -18,7 +18,7 @@ typedef struct option_row {
     option_kind kind;
     size_t offset;              /* of the field in the settings struct */
     const char *standard;       /* the default, as a user would write it; NULL leaves the field alone */
-    double least, most;         /* OPTION_NUMBER and OPTION_COUNT */
+    double min, max;            /* OPTION_NUMBER and OPTION_COUNT */
     bool above, below;          /* the bound itself is excluded */
     const char *const *choices; /* OPTION_CHOICE, ends with NULL */
     const char *help;           /* one line */

@@ -72,11 +72,11 @@ static int distance(const char *a, const char *b)
 const char *psgd__nearest(const char *word, const char *const *candidates, int count)
 {
     const char *best = NULL;
-    int least = 1 + (int)strlen(word) / 2; /* more edits than half the word is another word */
+    int min = 1 + (int)strlen(word) / 2; /* more edits than half the word is another word */
     for (int i = 0; i < count; i++) {
         int edits = distance(word, candidates[i]);
-        if (edits < least) {
-            least = edits;
+        if (edits < min) {
+            min = edits;
             best = candidates[i];
         }
     }

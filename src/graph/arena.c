@@ -75,15 +75,15 @@ static int64_t lowest_place(const psgd_graph *self, int index)
 
 static int64_t place_gradients(psgd_graph *self, size_t number)
 {
-    int64_t most = 0;
+    int64_t max = 0;
     for (int i = self->loss; i >= 0; i--) {
         graph_node *node = &self->nodes[i];
         if (!has_gradient(node)) continue;
         node->region = rounded(node->call.output.size * (int64_t)number);
         node->gradient_place = lowest_place(self, i);
-        if (node->gradient_place + node->region > most) most = node->gradient_place + node->region;
+        if (node->gradient_place + node->region > max) max = node->gradient_place + node->region;
     }
-    return most;
+    return max;
 }
 
 typedef struct places {
@@ -115,7 +115,7 @@ static void point(psgd_graph *self, size_t number, int64_t gradients, int64_t ta
         if (node->op && call->output.live) call->output.tangent = self->arena + at.tangent;
         call->memory = self->arena + at.memory;
         call->state = self->state + state * (int64_t)number;
-        state += call->state_numbers;
+        state += call->state_size;
         if (!has_gradient(node)) continue;
         call->output.gradient = self->arena + gradients + node->gradient_place;
         call->output.tangent_gradient = self->arena + tangent_gradients + node->gradient_place;
@@ -132,15 +132,15 @@ psgd_status psgd__graph_plan(psgd_graph *self)
 {
     size_t number = psgd_dtype_size(self->dtype);
     arena total = {0};
-    self->state_numbers = 0;
+    self->state_size = 0;
     for (int i = 0; i < self->count; i++) {
         reserve_node(&self->nodes[i], number, &total);
-        self->state_numbers += self->nodes[i].call.state_numbers;
+        self->state_size += self->nodes[i].call.state_size;
     }
     trace(self);
     int64_t region = total.bytes < 0 ? 0 : place_gradients(self, number);
     int64_t gradients = reserve(&total, region), tangent_gradients = reserve(&total, region);
-    int64_t state = reserve(&total, self->state_numbers * (int64_t)number);
+    int64_t state = reserve(&total, self->state_size * (int64_t)number);
     self->arena = total.bytes < 0 ? NULL : psgd__alloc(self->context, total.bytes, 1);
     if (!self->arena) {
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a graph of %lld bytes", (long long)total.bytes);

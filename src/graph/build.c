@@ -101,19 +101,19 @@ psgd_node psgd_graph_batch_norm(psgd_graph *graph, psgd_node x, bool per_channel
     return ADD(graph, batch_norm, 1, &x, &options, sizeof options);
 }
 
-psgd_node psgd_graph_reshape(psgd_graph *graph, psgd_node x, int modes, const int64_t *shape)
+psgd_node psgd_graph_reshape(psgd_graph *graph, psgd_node x, int ndim, const int64_t *shape)
 {
     if (failed(graph, x, 0)) return -1;
-    shape_options options = {.modes = modes};
-    for (int i = 0; shape && i < modes && i < PSGD_MAX_MODES; i++) options.shape[i] = shape[i];
+    shape_options options = {.ndim = ndim};
+    for (int i = 0; shape && i < ndim && i < PSGD_MAX_DIMS; i++) options.shape[i] = shape[i];
     return ADD(graph, reshape, 1, &x, &options, sizeof options);
 }
 
 psgd_node psgd_graph_permute(psgd_graph *graph, psgd_node x, const int *order)
 {
     if (failed(graph, x, 0)) return -1;
-    shape_options options = {.modes = psgd_graph_shape(graph, x, NULL)};
-    for (int i = 0; order && i < options.modes; i++) options.shape[i] = order[i];
+    shape_options options = {.ndim = psgd_graph_shape(graph, x, NULL)};
+    for (int i = 0; order && i < options.ndim; i++) options.shape[i] = order[i];
     return ADD(graph, permute, 1, &x, &options, sizeof options);
 }
 

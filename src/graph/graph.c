@@ -62,7 +62,7 @@ static bool grow(const psgd_context *context, void **items, int count, int *room
 const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160])
 {
     int used = snprintf(buffer, 160, "[");
-    for (int i = 0; i < tensor->modes && used < 150; i++) {
+    for (int i = 0; i < tensor->ndim && used < 150; i++) {
         used += snprintf(buffer + used, (size_t)(160 - used), "%s%lld", i ? ", " : "", (long long)tensor->shape[i]);
     }
     snprintf(buffer + (used < 158 ? used : 158), 2, "]");
@@ -72,12 +72,12 @@ const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160])
 /* The tensor's size from its shape; an error where a size is below 1 or the whole cannot be counted. */
 static psgd_status measure(psgd_operand *tensor)
 {
-    if (tensor->modes < 1 || tensor->modes > PSGD_MAX_MODES) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_MODES, tensor->modes);
+    if (tensor->ndim < 1 || tensor->ndim > PSGD_MAX_DIMS) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_DIMS, tensor->ndim);
     }
     char shape[160];
     tensor->size = 1;
-    for (int i = 0; i < tensor->modes; i++) {
+    for (int i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] < 1 || !psgd__mul_fits(tensor->size, tensor->shape[i], &tensor->size)) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "the shape %s has a size below 1 or too many numbers",
                               psgd__shape_text(tensor, shape));
@@ -107,11 +107,11 @@ static bool open_for(psgd_graph *self, const char *what)
     return false;
 }
 
-psgd_node psgd_graph_input(psgd_graph *self, int modes, const int64_t *shape)
+psgd_node psgd_graph_input(psgd_graph *self, int ndim, const int64_t *shape)
 {
     if (!open_for(self, "input")) return -1;
-    psgd_operand tensor = {.modes = modes};
-    for (int i = 0; i < modes && i < PSGD_MAX_MODES; i++) tensor.shape[i] = shape[i];
+    psgd_operand tensor = {.ndim = ndim};
+    for (int i = 0; i < ndim && i < PSGD_MAX_DIMS; i++) tensor.shape[i] = shape[i];
     psgd_status status = measure(&tensor);
     if (status != PSGD_OK) return psgd__graph_refuse(self, psgd__fail_in(status, "input (node %d)", self->count));
     graph_node *node = append(self);
@@ -146,7 +146,7 @@ static psgd_status add_parameter(psgd_graph *self, const char *name, const psgd_
 psgd_node psgd_graph_parameter(psgd_graph *self, const char *name, int64_t rows, int64_t columns)
 {
     if (!open_for(self, "parameter")) return -1;
-    psgd_operand tensor = {.modes = 2, .shape = {rows, columns}, .live = true};
+    psgd_operand tensor = {.ndim = 2, .shape = {rows, columns}, .live = true};
     psgd_status status = name ? measure(&tensor) : psgd__fail(PSGD_ERR_ARGUMENT, "a parameter needs a name");
     if (status != PSGD_OK) {
         return psgd__graph_refuse(self, psgd__fail_in(status, "parameter %s", name ? name : ""));
@@ -253,7 +253,7 @@ int psgd_graph_shape(const psgd_graph *self, psgd_node node, const int64_t **sha
 {
     if (!self || node < 0 || node >= self->count) return 0;
     if (shape) *shape = self->nodes[node].call.output.shape;
-    return self->nodes[node].call.output.modes;
+    return self->nodes[node].call.output.ndim;
 }
 
 void psgd_graph_set_step(psgd_graph *self, uint64_t seed, uint64_t step)

@@ -24,9 +24,9 @@ typedef struct graph_parameter {
     bool used;
     /* A row parameter. */
     bool by_rows;
-    int64_t count, most; /* rows of the last run; the most that one can have */
-    int64_t *index;      /* [most] */
-    int64_t *place;      /* [shape[0]]: -1, or where a row of the matrix is in index */
+    int64_t count, max; /* rows of the last run; the most that one can have */
+    int64_t *index;     /* [most] */
+    int64_t *place;     /* [shape[0]]: -1, or where a row of the matrix is in index */
 } graph_parameter;
 
 struct psgd_graph {
@@ -42,7 +42,7 @@ struct psgd_graph {
     psgd_status failure; /* of the first call that failed, with its sentence */
     char sentence[512];
     char *arena, *state;
-    int64_t arena_bytes, gradient_bytes, state_numbers; /* gradient_bytes: one of the two regions of gradients */
+    int64_t arena_bytes, gradient_bytes, state_size; /* gradient_bytes: one of the two regions of gradients */
     uint64_t seed, step;
     psgd_graph_watcher watcher;
     void *watcher_data, *rows; /* of inputs, then from row_gradients on those of gradients */

@@ -25,7 +25,7 @@ static inline psgd_status op_inputs(const psgd_op_call *call, int count)
 /* One number: the shape of a loss. */
 static inline void op_scalar(psgd_op_call *call)
 {
-    call->output.modes = 1;
+    call->output.ndim = 1;
     call->output.shape[0] = 1;
 }
 

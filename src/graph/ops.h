@@ -73,8 +73,8 @@ typedef struct batch_norm_options {
 } batch_norm_options;
 
 typedef struct shape_options { /* reshape: a new shape; permute: the order of modes */
-    int modes;
-    int64_t shape[PSGD_MAX_MODES];
+    int ndim;
+    int64_t shape[PSGD_MAX_DIMS];
 } shape_options;
 
 typedef struct range_options { /* slice; concat uses mode alone */
@@ -85,7 +85,7 @@ typedef struct range_options { /* slice; concat uses mode alone */
 /* The last mode, and how many numbers each sample has. */
 static inline int64_t tensor_samples(const psgd_operand *x)
 {
-    return x->shape[x->modes - 1];
+    return x->shape[x->ndim - 1];
 }
 
 static inline int64_t tensor_features(const psgd_operand *x)
@@ -95,14 +95,14 @@ static inline int64_t tensor_features(const psgd_operand *x)
 
 static inline void tensor_like(psgd_operand *y, const psgd_operand *x)
 {
-    y->modes = x->modes;
-    for (int i = 0; i < x->modes; i++) y->shape[i] = x->shape[i];
+    y->ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++) y->shape[i] = x->shape[i];
 }
 
 static inline bool tensor_same_shape(const psgd_operand *x, const psgd_operand *y)
 {
-    if (x->modes != y->modes) return false;
-    for (int i = 0; i < x->modes; i++) {
+    if (x->ndim != y->ndim) return false;
+    for (int i = 0; i < x->ndim; i++) {
         if (x->shape[i] != y->shape[i]) return false;
     }
     return true;

@@ -27,11 +27,11 @@ static psgd_status plan_parameter(psgd_graph *self, int index)
                                   node->op->name, i, p->name);
             }
             node->call.add[k] = true;
-            p->most += self->nodes[node->input[0]].call.output.size;
+            p->max += self->nodes[node->input[0]].call.output.size;
         }
     }
-    if (p->most > p->shape[0]) p->most = p->shape[0];
-    p->index = psgd__alloc(self->context, p->most, sizeof *p->index);
+    if (p->max > p->shape[0]) p->max = p->shape[0];
+    p->index = psgd__alloc(self->context, p->max, sizeof *p->index);
     p->place = psgd__alloc(self->context, p->shape[0], sizeof *p->place);
     if (!p->index || !p->place) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the rows of %s", p->name);
     for (int64_t i = 0; i < p->shape[0]; i++) p->place[i] = -1;
@@ -95,7 +95,7 @@ psgd_status psgd__graph_find_rows(psgd_graph *self)
 
 psgd_status psgd_graph_rows(psgd_graph *self, int parameter, psgd_rows *rows)
 {
-    if (!self || !rows || !self->finished || psgd_graph_rows_most(self, parameter) == 0) {
+    if (!self || !rows || !self->finished || psgd_graph_max_rows(self, parameter) == 0) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_rows needs a finished graph, one of its row parameters and "
                                              "rows");
     }
@@ -105,7 +105,7 @@ psgd_status psgd_graph_rows(psgd_graph *self, int parameter, psgd_rows *rows)
     return PSGD_OK;
 }
 
-int64_t psgd_graph_rows_most(const psgd_graph *self, int parameter)
+int64_t psgd_graph_max_rows(const psgd_graph *self, int parameter)
 {
-    return self && parameter >= 0 && parameter < self->parameter_count ? self->parameters[parameter].most : 0;
+    return self && parameter >= 0 && parameter < self->parameter_count ? self->parameters[parameter].max : 0;
 }

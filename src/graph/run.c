@@ -139,14 +139,14 @@ void psgd_graph_carry(psgd_graph *self)
 void psgd_graph_reset(psgd_graph *self)
 {
     if (!self || !self->finished) return;
-    memset(self->state, 0, (size_t)self->state_numbers * psgd_dtype_size(self->dtype));
+    memset(self->state, 0, (size_t)self->state_size * psgd_dtype_size(self->dtype));
 }
 
 int64_t psgd_graph_state(psgd_graph *self, void **state)
 {
     if (!self || !self->finished) return 0;
     if (state) *state = self->state;
-    return self->state_numbers;
+    return self->state_size;
 }
 
 psgd_status psgd_graph_set_samples(psgd_graph *self, psgd_node input, const void *samples)
@@ -157,7 +157,7 @@ psgd_status psgd_graph_set_samples(psgd_graph *self, psgd_node input, const void
                                              "samples");
     }
     const psgd_operand *to = &self->nodes[input].call.output;
-    int64_t n = to->shape[to->modes - 1], features = to->size / n;
+    int64_t n = to->shape[to->ndim - 1], features = to->size / n;
     for (int64_t j = 0; j < n; j++) {
         for (int64_t i = 0; i < features; i++) {
             if (self->dtype == PSGD_F64) {

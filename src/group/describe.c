@@ -25,26 +25,26 @@ const char *psgd_group_summary(const psgd_context *context, int index)
 const char *psgd_group_formula(const psgd_context *context, int index)
 {
     const group_kind *kind = kind_at(context, index);
-    return kind ? kind->numbers : NULL;
+    return kind ? kind->formula : NULL;
 }
 
-static psgd_status describe(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+static psgd_status describe(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                             psgd_dtype dtype, description *to)
 {
     spec_tree tree;
-    PSGD_TRY(psgd__spec_read(context, source, modes, shape, dtype, &tree));
+    PSGD_TRY(psgd__spec_read(context, source, ndim, shape, dtype, &tree));
     psgd_status status = PSGD_PICK(dtype, psgd__group_describe)(context, &tree, to);
     psgd__spec_free(&tree);
     return status;
 }
 
-psgd_status psgd_group_cost(const psgd_context *context, const char *source, int modes, const int64_t *shape,
-                            psgd_dtype dtype, int64_t *numbers, int64_t *bytes, double *update_flops,
-                            double *update_bytes, double *apply_flops, double *apply_bytes)
+psgd_status psgd_group_cost(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
+                            psgd_dtype dtype, int64_t *size, int64_t *bytes, double *update_flops, double *update_bytes,
+                            double *apply_flops, double *apply_bytes)
 {
     description d = {0};
-    PSGD_TRY(describe(context, source, modes, shape, dtype, &d));
-    if (numbers) *numbers = d.numbers;
+    PSGD_TRY(describe(context, source, ndim, shape, dtype, &d));
+    if (size) *size = d.size;
     if (bytes) *bytes = d.bytes;
     if (update_flops) *update_flops = d.update_flops;
     if (update_bytes) *update_bytes = d.update_bytes;
@@ -53,14 +53,14 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *source, int
     return PSGD_OK;
 }
 
-psgd_status psgd_group_tree(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd_group_tree(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                             psgd_dtype dtype, char **tree)
 {
     if (!tree) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_tree: tree is NULL");
     *tree = NULL;
     text lines = {.context = context};
     description d = {.tree = &lines};
-    psgd_status status = describe(context, source, modes, shape, dtype, &d);
+    psgd_status status = describe(context, source, ndim, shape, dtype, &d);
     if (status == PSGD_OK && lines.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the tree of a group");
     if (status != PSGD_OK) {
         psgd__text_free(&lines);
@@ -70,7 +70,7 @@ psgd_status psgd_group_tree(const psgd_context *context, const char *source, int
     return PSGD_OK;
 }
 
-psgd_status psgd_group_check(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd_group_check(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                              psgd_dtype dtype, uint64_t seed, int *broken, char **report)
 {
     if (!broken) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_check: broken is NULL");
@@ -78,7 +78,7 @@ psgd_status psgd_group_check(const psgd_context *context, const char *source, in
     spec_tree tree;
     text lines = {.context = context};
     check_result result = {.lines = &lines};
-    PSGD_TRY(psgd__spec_read(context, source, modes, shape, dtype, &tree));
+    PSGD_TRY(psgd__spec_read(context, source, ndim, shape, dtype, &tree));
     psgd_status status = PSGD_PICK(dtype, psgd__group_check)(context, &tree, seed, &result);
     psgd__spec_free(&tree);
     if (status == PSGD_OK && lines.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the report");

@@ -7,7 +7,7 @@
 #include "group/spec.h"
 
 typedef struct description {
-    int64_t numbers, bytes;
+    int64_t size, bytes;
     double update_flops, update_bytes, apply_flops, apply_bytes;
     text *tree; /* lines are added here; may be NULL */
 } description;

@@ -14,14 +14,14 @@
 #include "group/spec.h"
 #include "la/view.h"
 
-#define group_ops      PSGD_TYPED(group_ops)
-#define group          PSGD_TYPED(group)
-#define group_args     PSGD_TYPED(group_args)
-#define group_pair     PSGD_TYPED(group_pair)
-#define group_unit     PSGD_TYPED(group_unit)
-#define group_raw      PSGD_TYPED(group_raw)
-#define group_captured PSGD_TYPED(group_captured)
-#define group_fit      PSGD_TYPED(group_fit)
+#define group_ops   PSGD_TYPED(group_ops)
+#define group       PSGD_TYPED(group)
+#define group_args  PSGD_TYPED(group_args)
+#define group_pair  PSGD_TYPED(group_pair)
+#define group_unit  PSGD_TYPED(group_unit)
+#define group_raw   PSGD_TYPED(group_raw)
+#define group_fused PSGD_TYPED(group_fused)
+#define group_fit   PSGD_TYPED(group_fit)
 
 typedef struct group group;
 typedef struct group_ops group_ops;
@@ -78,10 +78,10 @@ typedef struct group_raw {
 } group_raw;
 
 /* The R of one unit, and what is known of it. */
-typedef struct group_captured {
+typedef struct group_fused {
     real *R;
     double largest, spectral; /* max |R|; ||R||_2 or a bound of it, or infinity where that was not looked at */
-} group_captured;
+} group_fused;
 
 /* What a matrix has beside its diagonal. */
 typedef enum group_side { SIDE_NONE, SIDE_COLUMN, SIDE_ROW } group_side;
@@ -124,12 +124,12 @@ struct group_ops {
     void (*mul_t)(const group *self, view X);   /* X <- Q' X   */
     void (*solve)(const group *self, view X);   /* X <- Q^-1 X */
     void (*solve_t)(const group *self, view X); /* X <- Q^-T X */
-    int64_t (*numbers)(const group *self);      /* what the group has by its definition, children included */
+    int64_t (*size)(const group *self);         /* what the group has by its definition, children included */
     void (*state)(group *self, group_state visit, void *data); /* every array that makes up Q, children not included */
     void (*cost)(const group *self, group_cost *cost);         /* adds its own share, children included */
 
     /* REQUIRED unless units is given and the group never stands inside a block */
-    int64_t (*r_numbers)(const group *self);
+    int64_t (*r_size)(const group *self);
     /* R <- Pi(AA' + sign BB'), added to what R holds if accumulate. B may be empty. */
     void (*project)(const group *self, view A, view B, int sign, bool accumulate, real *R);
     real (*r_max)(const group *self, const real *R);           /* max |R| */
@@ -153,8 +153,8 @@ struct group_ops {
     /* R of every unit straight from h and v, A and B are never stored: a fast path beside mul, solve_t and project for
      * the whole tensor. R holds capture_numbers; units are in the order in which units() visits them. Squares may leave
      * the number type: the caller looks at largest. capture_numbers is 0 where this group has no such path. */
-    int64_t (*capture_numbers)(const group *self);
-    void (*capture)(const group *self, const group_raw *raw, real *R, group_captured *units);
+    int64_t (*fused_size)(const group *self);
+    void (*fused)(const group *self, const group_raw *raw, real *R, group_fused *units);
     /* retract with the R of raw made again, for a group that is one unit: where R is as large as Q that is faster than
      * storing it. Then capture is given R = NULL, and only says how large R is. */
     void (*retract_again)(group *self, real c, const group_raw *raw);

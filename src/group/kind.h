@@ -22,7 +22,7 @@ typedef enum group_sizes {
 typedef struct group_kind {
     const char *name;    /* as written in a spec */
     const char *summary; /* one line for psgd group --list */
-    const char *numbers; /* numbers stored for size n, as a formula for people */
+    const char *formula; /* numbers stored for size n, as a formula for people */
     const char *alias;   /* the spec that this name stands for, or NULL */
     int min_children, max_children;
     bool takes_number; /* one number as its argument: lra(10) */

@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 256 };
+enum { MAX_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 256 };
 
 typedef struct candidate {
     char spec[SPEC_ROOM];
-    int64_t numbers, bytes;
+    int64_t size, bytes;
     double flops;
 } candidate;
 
@@ -40,14 +40,14 @@ struct psgd_plan {
 #define FIELD(name) offsetof(plan_settings, name)
 
 static const option_row rows[] = {
-    {"budget", OPTION_NUMBER, FIELD(budget), "1.5", .least = 0, .most = HUGE_VAL,
+    {"budget", OPTION_NUMBER, FIELD(budget), "1.5", .min = 0, .max = HUGE_VAL,
      .help = "memory of all Q, as a multiple of the parameters"},
-    {"bytes", OPTION_NUMBER, FIELD(bytes), "0", .least = 0, .most = HUGE_VAL, .help = "or as bytes; 0: by budget"},
-    {"time", OPTION_NUMBER, FIELD(time), "0", .least = 0, .most = HUGE_VAL,
+    {"bytes", OPTION_NUMBER, FIELD(bytes), "0", .min = 0, .max = HUGE_VAL, .help = "or as bytes; 0: by budget"},
+    {"time", OPTION_NUMBER, FIELD(time), "0", .min = 0, .max = HUGE_VAL,
      .help = "flops of one fit and one step as a share of gradient-flops; 0: any"},
-    {"gradient-flops", OPTION_NUMBER, FIELD(gradient_flops), "0", .least = 0, .most = HUGE_VAL,
+    {"gradient-flops", OPTION_NUMBER, FIELD(gradient_flops), "0", .min = 0, .max = HUGE_VAL,
      .help = "flops of one gradient"},
-    {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .least = 1, .most = 1e9,
+    {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .min = 1, .max = 1e9,
      .help = "the largest triangle that a mode gets"},
 };
 
@@ -64,43 +64,43 @@ psgd_status psgd_plan_options_text(const psgd_context *context, char **help)
 
 /* Adds a spec, from the richest down. One that costs as much as a poorer one of the list or more makes that pointless.
  */
-static psgd_status offer(const psgd_plan *self, int modes, const int64_t *shape, const char *source, candidate *list,
+static psgd_status offer(const psgd_plan *self, int ndim, const int64_t *shape, const char *source, candidate *list,
                          int *count)
 {
     candidate c = {0};
     double update, apply;
-    if (*count == MOST_CANDIDATES) return PSGD_OK;
+    if (*count == MAX_CANDIDATES) return PSGD_OK;
     snprintf(c.spec, sizeof c.spec, "%s", source);
-    PSGD_TRY(psgd_group_cost(self->context, source, modes, shape, self->dtype, &c.numbers, &c.bytes, &update, NULL,
-                             &apply, NULL));
+    PSGD_TRY(psgd_group_cost(self->context, source, ndim, shape, self->dtype, &c.size, &c.bytes, &update, NULL, &apply,
+                             NULL));
     c.flops = update + apply;
     if (*count > 0 && list[*count - 1].bytes <= c.bytes) return PSGD_OK;
     list[(*count)++] = c;
     return PSGD_OK;
 }
 
-static int64_t product_of(int modes, const int64_t *shape)
+static int64_t product_of(int ndim, const int64_t *shape)
 {
     int64_t n = 1;
-    for (int i = 0; i < modes; i++) n *= shape[i];
+    for (int i = 0; i < ndim; i++) n *= shape[i];
     return n;
 }
 
 /* A kron with a triangle on the modes of mask and a diagonal on the others; a mode of one needs neither. */
-static void kron_spec(int modes, const int64_t *shape, unsigned mask, char *to)
+static void kron_spec(int ndim, const int64_t *shape, unsigned mask, char *to)
 {
     size_t at = (size_t)sprintf(to, "kron(");
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         const char *name = shape[i] == 1 ? "identity" : mask >> i & 1 ? "tri" : "diag";
         at += (size_t)sprintf(to + at, "%s%s", i ? "," : "", name);
     }
     sprintf(to + at, ")");
 }
 
-static double triangles(int modes, const int64_t *shape, unsigned mask)
+static double triangles(int ndim, const int64_t *shape, unsigned mask)
 {
     double sum = 0;
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         if (mask >> i & 1) sum += (double)shape[i] * (double)shape[i];
     }
     return sum;
@@ -108,28 +108,28 @@ static double triangles(int modes, const int64_t *shape, unsigned mask)
 
 /* Masks from the richest down: all subsets of the modes that may have a triangle, or for many modes those that leave
  * out the largest ones. */
-static int masks_for(const psgd_plan *self, int modes, const int64_t *shape, unsigned masks[32])
+static int masks_for(const psgd_plan *self, int ndim, const int64_t *shape, unsigned masks[32])
 {
     unsigned allowed = 0;
     int count = 0;
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         if (shape[i] > 1 && shape[i] <= self->settings.max_factor) allowed |= 1u << i;
     }
-    if (modes > ALL_SUBSETS) {
+    if (ndim > ALL_SUBSETS) {
         for (unsigned mask = allowed; mask && count < 32;) {
             int largest = 0;
             masks[count++] = mask;
-            for (int i = 0; i < modes; i++) {
+            for (int i = 0; i < ndim; i++) {
                 if (mask >> i & 1 && (!(mask >> largest & 1) || shape[i] > shape[largest])) largest = i;
             }
             mask &= ~(1u << largest);
         }
         return count;
     }
-    for (unsigned mask = 1u << modes; mask-- > 1;) {
+    for (unsigned mask = 1u << ndim; mask-- > 1;) {
         if (mask & ~allowed) continue;
         int at = count++;
-        while (at > 0 && triangles(modes, shape, masks[at - 1]) < triangles(modes, shape, mask)) {
+        while (at > 0 && triangles(ndim, shape, masks[at - 1]) < triangles(ndim, shape, mask)) {
             masks[at] = masks[at - 1];
             at--;
         }
@@ -139,35 +139,35 @@ static int masks_for(const psgd_plan *self, int modes, const int64_t *shape, uns
 }
 
 /* Everything that a tensor may get, richest first. */
-static psgd_status collect(const psgd_plan *self, int modes, const int64_t *shape, candidate *list, int *count)
+static psgd_status collect(const psgd_plan *self, int ndim, const int64_t *shape, candidate *list, int *count)
 {
     static const char *const vectors[] = {"lra(10)", "lra(4)", "lra(1)"};
-    int64_t n = product_of(modes, shape), wide = 0;
+    int64_t n = product_of(ndim, shape), wide = 0;
     char kron[SPEC_ROOM];
     unsigned masks[32];
     *count = 0;
-    for (int i = 0; i < modes; i++) wide += shape[i] > 1;
-    if (n <= SHORT_VECTOR && n <= self->settings.max_factor) PSGD_TRY(offer(self, modes, shape, "tri", list, count));
-    for (int i = 0; wide <= 1 && i < 3; i++) PSGD_TRY(offer(self, modes, shape, vectors[i], list, count));
-    for (int i = 0, all = wide > 1 ? masks_for(self, modes, shape, masks) : 0; i < all; i++) {
-        kron_spec(modes, shape, masks[i], kron);
-        PSGD_TRY(offer(self, modes, shape, kron, list, count));
+    for (int i = 0; i < ndim; i++) wide += shape[i] > 1;
+    if (n <= SHORT_VECTOR && n <= self->settings.max_factor) PSGD_TRY(offer(self, ndim, shape, "tri", list, count));
+    for (int i = 0; wide <= 1 && i < 3; i++) PSGD_TRY(offer(self, ndim, shape, vectors[i], list, count));
+    for (int i = 0, all = wide > 1 ? masks_for(self, ndim, shape, masks) : 0; i < all; i++) {
+        kron_spec(ndim, shape, masks[i], kron);
+        PSGD_TRY(offer(self, ndim, shape, kron, list, count));
     }
-    if (wide <= 1) PSGD_TRY(offer(self, modes, shape, "diag", list, count));
-    if (modes == 2 && wide == 2) PSGD_TRY(offer(self, modes, shape, "scan", list, count));
+    if (wide <= 1) PSGD_TRY(offer(self, ndim, shape, "diag", list, count));
+    if (ndim == 2 && wide == 2) PSGD_TRY(offer(self, ndim, shape, "scan", list, count));
     if (wide > 1) {
-        kron_spec(modes, shape, 0, kron);
-        PSGD_TRY(offer(self, modes, shape, kron, list, count));
+        kron_spec(ndim, shape, 0, kron);
+        PSGD_TRY(offer(self, ndim, shape, kron, list, count));
     }
-    return offer(self, modes, shape, "scale", list, count);
+    return offer(self, ndim, shape, "scale", list, count);
 }
 
-static psgd_status plan_tensor(const psgd_plan *self, int modes, const int64_t *shape, tensor_plan *to)
+static psgd_status plan_tensor(const psgd_plan *self, int ndim, const int64_t *shape, tensor_plan *to)
 {
-    candidate *list = psgd__alloc(self->context, MOST_CANDIDATES, sizeof list[0]);
+    candidate *list = psgd__alloc(self->context, MAX_CANDIDATES, sizeof list[0]);
     if (!list) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to plan a tensor");
     int count;
-    psgd_status status = collect(self, modes, shape, list, &count);
+    psgd_status status = collect(self, ndim, shape, list, &count);
     if (status == PSGD_OK) {
         to->list = psgd__alloc(self->context, count, sizeof list[0]);
         for (int i = 0; to->list && i < count; i++) to->list[i] = list[count - 1 - i];
@@ -196,7 +196,7 @@ double psgd_plan_total_flops(const psgd_plan *self)
 static void choose(psgd_plan *self, double bytes, double flops)
 {
     for (;;) {
-        double used = (double)psgd_plan_total_bytes(self), spent = psgd_plan_total_flops(self), least = HUGE_VAL;
+        double used = (double)psgd_plan_total_bytes(self), spent = psgd_plan_total_flops(self), min = HUGE_VAL;
         tensor_plan *best = NULL;
         for (int i = 0; i < self->count; i++) {
             tensor_plan *t = &self->tensors[i];
@@ -204,8 +204,8 @@ static void choose(psgd_plan *self, double bytes, double flops)
             const candidate *now = &t->list[t->chosen], *next = now + 1;
             double more = (double)(next->bytes - now->bytes);
             bool fits = used + more <= bytes && spent + next->flops - now->flops <= flops;
-            if (!fits || more >= least) continue;
-            least = more;
+            if (!fits || more >= min) continue;
+            min = more;
             best = t;
         }
         if (!best) return;
@@ -213,13 +213,13 @@ static void choose(psgd_plan *self, double bytes, double flops)
     }
 }
 
-static psgd_status check_shapes(int count, const int *modes, const int64_t *const *shapes)
+static psgd_status check_shapes(int count, const int *ndim, const int64_t *const *shapes)
 {
-    if (count < 1 || !modes || !shapes) return psgd__fail(PSGD_ERR_ARGUMENT, "a plan needs at least one tensor");
+    if (count < 1 || !ndim || !shapes) return psgd__fail(PSGD_ERR_ARGUMENT, "a plan needs at least one tensor");
     for (int t = 0; t < count; t++) {
         int64_t n = 1;
-        bool good = modes[t] >= 1 && modes[t] <= SPEC_MAX_MODES && shapes[t];
-        for (int i = 0; good && i < modes[t]; i++) good = shapes[t][i] >= 1 && psgd__mul_fits(n, shapes[t][i], &n);
+        bool good = ndim[t] >= 1 && ndim[t] <= SPEC_MAX_DIMS && shapes[t];
+        for (int i = 0; good && i < ndim[t]; i++) good = shapes[t][i] >= 1 && psgd__mul_fits(n, shapes[t][i], &n);
         if (!good || n > INT64_MAX / 64) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d of the plan has no sizes that can be counted", t);
         }
@@ -227,14 +227,14 @@ static psgd_status check_shapes(int count, const int *modes, const int64_t *cons
     return PSGD_OK;
 }
 
-psgd_status psgd_plan_create(const psgd_context *context, int count, const int *modes, const int64_t *const *shapes,
+psgd_status psgd_plan_create(const psgd_context *context, int count, const int *ndim, const int64_t *const *shapes,
                              psgd_dtype dtype, const psgd_options *options, psgd_plan **plan)
 {
     if (!plan) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_plan_create: plan is NULL");
     *plan = NULL;
     plan_settings settings = {0};
     option_table table = {rows, ROWS, &settings};
-    PSGD_TRY(check_shapes(count, modes, shapes));
+    PSGD_TRY(check_shapes(count, ndim, shapes));
     PSGD_TRY(psgd__options_read(options, &table, 1));
     if (settings.time > 0 && !(settings.gradient_flops > 0)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "the option time is a share of gradient-flops, which is missing");
@@ -251,8 +251,8 @@ psgd_status psgd_plan_create(const psgd_context *context, int count, const int *
     double parameters = 0;
     psgd_status status = PSGD_OK;
     for (int t = 0; t < count && status == PSGD_OK; t++) {
-        parameters += (double)product_of(modes[t], shapes[t]);
-        status = plan_tensor(self, modes[t], shapes[t], &tensors[t]);
+        parameters += (double)product_of(ndim[t], shapes[t]);
+        status = plan_tensor(self, ndim[t], shapes[t], &tensors[t]);
     }
     if (status != PSGD_OK) {
         psgd_plan_free(self);
@@ -323,7 +323,7 @@ static bool is_auto(const char *source)
     return strspn(source + 4, " ") == strlen(source + 4);
 }
 
-psgd_status psgd__spec_read(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd__spec_read(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                             psgd_dtype dtype, spec_tree *tree)
 {
     psgd_plan *plan = NULL;
@@ -332,12 +332,12 @@ psgd_status psgd__spec_read(const psgd_context *context, const char *source, int
         return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
     }
     if (is_auto(source)) {
-        PSGD_TRY(psgd_plan_create(context, 1, &modes, &shape, dtype, NULL, &plan));
+        PSGD_TRY(psgd_plan_create(context, 1, &ndim, &shape, dtype, NULL, &plan));
         source = psgd_plan_spec(plan, 0);
     }
     psgd_status status = psgd__spec_parse(context, source, tree);
     if (status == PSGD_OK) {
-        status = psgd__spec_fit(tree, modes, shape);
+        status = psgd__spec_fit(tree, ndim, shape);
         if (status != PSGD_OK) psgd__spec_free(tree);
     }
     psgd_plan_free(plan);

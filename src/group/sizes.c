@@ -107,30 +107,30 @@ static psgd_status assign(spec *node, int64_t n)
 }
 
 /* A kron at the root takes its sizes from the modes of the tensor. */
-static psgd_status assign_modes(spec *node, int64_t n, int modes, const int64_t *shape)
+static psgd_status assign_ndim(spec *node, int64_t n, int ndim, const int64_t *shape)
 {
     for (; node->kind->sizes == SIZES_SAME; node = node->first) node->n = n;
     if (node->kind->sizes != SIZES_MULTIPLY) return assign(node, n);
     node->n = n;
-    if (node->child_count != modes) {
+    if (node->child_count != ndim) {
         return psgd__fail(PSGD_ERR_SPEC,
                           "%s at column %d has %d factor%s, but the tensor has %d mode%s: it needs one factor "
                           "for each",
-                          node->kind->name, node->column, node->child_count, node->child_count == 1 ? "" : "s", modes,
-                          modes == 1 ? "" : "s");
+                          node->kind->name, node->column, node->child_count, node->child_count == 1 ? "" : "s", ndim,
+                          ndim == 1 ? "" : "s");
     }
     for (spec *child = node->first; child; child = child->next) PSGD_TRY(assign(child, *shape++));
     return PSGD_OK;
 }
 
-psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape)
+psgd_status psgd__spec_fit(spec_tree *tree, int ndim, const int64_t *shape)
 {
     int64_t n = 1;
     if (!shape) return psgd__fail(PSGD_ERR_ARGUMENT, "the shape of the tensor is missing");
-    if (modes < 1 || modes > SPEC_MAX_MODES) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a tensor has 1 to %d modes, not %d", SPEC_MAX_MODES, modes);
+    if (ndim < 1 || ndim > SPEC_MAX_DIMS) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a tensor has 1 to %d modes, not %d", SPEC_MAX_DIMS, ndim);
     }
-    for (int i = 0; i < modes; i++) {
+    for (int i = 0; i < ndim; i++) {
         if (shape[i] < 1) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "mode %d of the tensor has size %lld; it must be at least 1", i + 1,
                               (long long)shape[i]);
@@ -139,5 +139,5 @@ psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape)
             return psgd__fail(PSGD_ERR_ARGUMENT, "the tensor has more numbers than can be counted");
         }
     }
-    return assign_modes(tree->root, n, modes, shape);
+    return assign_ndim(tree->root, n, ndim, shape);
 }

@@ -9,7 +9,7 @@
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 
-enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_MODES = 32, SPEC_MAX_KRONS = 4 };
+enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_DIMS = 32, SPEC_MAX_KRONS = 4 };
 
 typedef struct spec {
     const group_kind *kind;
@@ -33,10 +33,10 @@ psgd_status psgd__spec_parse(const psgd_context *context, const char *source, sp
 void psgd__spec_free(spec_tree *tree);
 
 /* Gives every node its size for a tensor of this shape, or says which part does not fit. */
-psgd_status psgd__spec_fit(spec_tree *tree, int modes, const int64_t *shape);
+psgd_status psgd__spec_fit(spec_tree *tree, int ndim, const int64_t *shape);
 
 /* Both, with "auto" replaced by what the planner chooses for this tensor alone. On failure tree needs no freeing. */
-psgd_status psgd__spec_read(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd__spec_read(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                             psgd_dtype dtype, spec_tree *tree);
 
 #endif

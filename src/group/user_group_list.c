@@ -71,20 +71,20 @@ static psgd_status copy_table(const char *name, const psgd_user_group *from, psg
     }
     memcpy(to, from, from->bytes < sizeof *to ? from->bytes : sizeof *to);
 
-    const char *missing = !to->numbers     ? "numbers"
-                          : !to->r_numbers ? "r_numbers"
-                          : !to->reset     ? "reset"
-                          : !to->mul       ? "mul"
-                          : !to->mul_t     ? "mul_t"
-                          : !to->solve     ? "solve"
-                          : !to->solve_t   ? "solve_t"
-                          : !to->project   ? "project"
-                          : !to->r_max     ? "r_max"
-                          : !to->r_mul     ? "r_mul"
-                          : !to->r_mul_t   ? "r_mul_t"
-                          : !to->inside    ? "inside"
-                          : !to->retract   ? "retract"
-                                           : NULL;
+    const char *missing = !to->size      ? "numbers"
+                          : !to->r_size  ? "r_numbers"
+                          : !to->reset   ? "reset"
+                          : !to->mul     ? "mul"
+                          : !to->mul_t   ? "mul_t"
+                          : !to->solve   ? "solve"
+                          : !to->solve_t ? "solve_t"
+                          : !to->project ? "project"
+                          : !to->r_max   ? "r_max"
+                          : !to->r_mul   ? "r_mul"
+                          : !to->r_mul_t ? "r_mul_t"
+                          : !to->inside  ? "inside"
+                          : !to->retract ? "retract"
+                                         : NULL;
     if (!missing) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "group '%s': the function %s is required and is NULL", name, missing);
 }
@@ -101,7 +101,7 @@ static psgd_status fill_entry(const psgd_context *context, user_entry *entry, co
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to keep the group '%s'", name);
     }
     entry->kind = (group_kind){
-        .name = entry->name, .summary = entry->summary, .numbers = entry->formula, .unprotected = true};
+        .name = entry->name, .summary = entry->summary, .formula = entry->formula, .unprotected = true};
     psgd__user_ops_fill_f32(entry->ops[PSGD_F32], entry);
     psgd__user_ops_fill_f64(entry->ops[PSGD_F64], entry);
     return PSGD_OK;

@@ -60,9 +60,9 @@ void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (
 
 /* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. */
 #ifdef PSGD_REAL_F64
-#define LA_LEAST 0x1p-400
+#define LA_MIN 0x1p-400
 #else
-#define LA_LEAST 0x1p-60f
+#define LA_MIN 0x1p-60f
 #endif
 
 /* X <- (diag(d) + antidiag(e)) X or its transpose, X <- the inverse of that times X; r_i <- <A_i, A_j> + sign <B_i,

@@ -9,15 +9,15 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-typedef struct crew {
+typedef struct team {
     _Atomic uint64_t ticket; /* job << 32 | parts << 16 | taken */
     _Atomic int done, next, heavy_left;
     void (*part)(void *data, int i, int parts);
     void *data;
     int threads;
-} crew;
+} team;
 
-static _Thread_local crew *own_crew; /* of the thread that publishes jobs */
+static _Thread_local team *own_team; /* of the thread that publishes jobs */
 
 static void wait_a_little(int *spins)
 {
@@ -30,7 +30,7 @@ static void wait_a_little(int *spins)
 }
 
 /* Takes one part of the job, if there is one left. */
-static bool take_part(crew *c)
+static bool take_part(team *c)
 {
     uint64_t ticket = atomic_load_explicit(&c->ticket, memory_order_acquire);
     int parts = (int)(ticket >> 16 & 0xffff), taken = (int)(ticket & 0xffff);
@@ -44,7 +44,7 @@ static bool take_part(crew *c)
     return true;
 }
 
-static void share_in_crew(crew *c, void (*part)(void *data, int i, int parts), void *data)
+static void share_in_team(team *c, void (*part)(void *data, int i, int parts), void *data)
 {
     uint64_t job = (atomic_load_explicit(&c->ticket, memory_order_relaxed) >> 32) + 1;
     int spins = 0;
@@ -59,8 +59,8 @@ static void share_in_crew(crew *c, void (*part)(void *data, int i, int parts), v
 
 void psgd__share(bool worth, void (*part)(void *data, int i, int parts), void *data)
 {
-    if (worth && own_crew) {
-        share_in_crew(own_crew, part, data);
+    if (worth && own_team) {
+        share_in_team(own_team, part, data);
     } else if (worth && !omp_in_parallel()) {
 #pragma omp parallel
         part(data, omp_get_thread_num(), omp_get_num_threads());
@@ -70,17 +70,17 @@ void psgd__share(bool worth, void (*part)(void *data, int i, int parts), void *d
 }
 
 /* The first thread does what is heavy, one after the other; then all that is left is for whoever comes. */
-static void work_in_crew(crew *c, int count, bool (*heavy)(void *data, int i), void (*task)(void *data, int i),
+static void work_in_team(team *c, int count, bool (*heavy)(void *data, int i), void (*task)(void *data, int i),
                          void *data)
 {
     int i, spins = 0;
     psgd__work_slice = omp_get_thread_num();
     if (psgd__work_slice == 0) {
-        own_crew = c;
+        own_team = c;
         for (i = 0; i < count; i++) {
             if (heavy(data, i)) task(data, i);
         }
-        own_crew = NULL;
+        own_team = NULL;
         atomic_store_explicit(&c->heavy_left, 0, memory_order_release);
     }
     while ((i = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed)) < count) {
@@ -99,12 +99,12 @@ void psgd__side_by_side(int count, int threads, bool (*heavy)(void *data, int i)
         for (int i = 0; i < count; i++) task(data, i);
         return;
     }
-    crew c = {.heavy_left = 1};
+    team c = {.heavy_left = 1};
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp single
         c.threads = omp_get_num_threads();
-        work_in_crew(&c, count, heavy, task, data);
+        work_in_team(&c, count, heavy, task, data);
     }
 }
 

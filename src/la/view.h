@@ -18,7 +18,7 @@ enum { VIEW_LEVELS = 5 }; /* a kron in a sum adds one, and the parser lets only 
 
 typedef struct view {
     real *x; /* NULL: an empty view, where that is said to be allowed */
-    int64_t n, inner, outer, pitch;
+    int64_t n, inner, outer, ld;
     int64_t blocks; /* the product of the counts */
     int levels;
     int64_t count[VIEW_LEVELS], spacing[VIEW_LEVELS];
@@ -27,13 +27,13 @@ typedef struct view {
 /* outer vectors of n numbers, one after the other. */
 static inline view view_rows(real *x, int64_t n, int64_t outer)
 {
-    return (view){.x = x, .n = n, .inner = 1, .outer = outer, .pitch = n, .blocks = 1};
+    return (view){.x = x, .n = n, .inner = 1, .outer = outer, .ld = n, .blocks = 1};
 }
 
 /* The columns of an n x inner matrix. */
 static inline view view_columns(real *x, int64_t n, int64_t inner)
 {
-    return (view){.x = x, .n = n, .inner = inner, .outer = 1, .pitch = n * inner, .blocks = 1};
+    return (view){.x = x, .n = n, .inner = inner, .outer = 1, .ld = n * inner, .blocks = 1};
 }
 
 /* Entries from .. from + n - 1 of each fibre. */
@@ -72,7 +72,7 @@ static inline view view_block(view X, int64_t b)
 /* Matrix p of the blocks * outer that the view has, n x inner. */
 static inline real *view_matrix(const view *X, int64_t p)
 {
-    return X->x + (X->levels ? view_block_at(X, p / X->outer) : 0) + p % X->outer * X->pitch;
+    return X->x + (X->levels ? view_block_at(X, p / X->outer) : 0) + p % X->outer * X->ld;
 }
 
 /* count of these views, spacing apart. */

@@ -13,39 +13,39 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHOLE_MOST = 256, TRI_MOST = 2048, SMALL_MOST = 64, FEW_PAIRS = 16 };
+enum { WHOLE_MAX = 256, TRI_MAX = 2048, SMALL_MAX = 64, FEW_PAIRS = 16 };
 
 #define FIELD(name) offsetof(minimize_settings, name)
 
 const option_row psgd__minimize_options[] = {
     {"group", OPTION_TEXT, FIELD(group), "auto", .help = "of Q; auto: tri, or diag above 2048 unknowns"},
-    {"tolerance", OPTION_NUMBER, FIELD(tolerance), "1e-8", .least = 0, .most = HUGE_VAL,
+    {"tolerance", OPTION_NUMBER, FIELD(tolerance), "1e-8", .min = 0, .max = HUGE_VAL,
      .help = "ends at a gradient of this norm times 1 + |f|"},
-    {"max-iterations", OPTION_COUNT, FIELD(max_iterations), "10000", .least = 0, .most = 1e15,
+    {"max-iterations", OPTION_COUNT, FIELD(max_iterations), "10000", .min = 0, .max = 1e15,
      .help = "the most iterations"},
-    {"max-evaluations", OPTION_COUNT, FIELD(max_evaluations), "1000000", .least = 1, .most = 1e15,
+    {"max-evaluations", OPTION_COUNT, FIELD(max_evaluations), "1000000", .min = 1, .max = 1e15,
      .help = "the most evaluations of the function"},
-    {"pairs", OPTION_COUNT, FIELD(pairs), "0", .least = 0, .most = 1e6,
+    {"pairs", OPTION_COUNT, FIELD(pairs), "0", .min = 0, .max = 1e6,
      .help = "Hessian-vector products an iteration; 0: as many as unknowns up to 256, else 16"},
-    {"updates", OPTION_COUNT, FIELD(updates), "16", .least = 1, .most = 1e6,
+    {"updates", OPTION_COUNT, FIELD(updates), "16", .min = 1, .max = 1e6,
      .help = "the most updates of Q an iteration, where products give all of H"},
     {"noisy", OPTION_FLAG, FIELD(noisy), "no", .help = "no line search: steps of lr, whether f falls or not"},
-    {"lr", OPTION_NUMBER, FIELD(lr), "0.1", .least = 0, .most = 1, .above = true, .help = "noisy: the step size"},
-    {"seed", OPTION_COUNT, FIELD(seed), "0", .least = 0, .most = 9e15, .help = "of v where it is drawn"},
+    {"lr", OPTION_NUMBER, FIELD(lr), "0.1", .min = 0, .max = 1, .above = true, .help = "noisy: the step size"},
+    {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9e15, .help = "of v where it is drawn"},
 };
 
 const int psgd__minimize_option_count = (int)(sizeof psgd__minimize_options / sizeof psgd__minimize_options[0]);
 
-const char *psgd_ending_text(psgd_ending ending)
+const char *psgd_outcome_text(psgd_outcome outcome)
 {
-    switch (ending) {
+    switch (outcome) {
     case PSGD_CONVERGED:
         return "converged";
     case PSGD_STALLED:
         return "no lower point found";
-    case PSGD_OUT_OF_ITERATIONS:
+    case PSGD_MAX_ITERATIONS_REACHED:
         return "out of iterations";
-    case PSGD_OUT_OF_TIME:
+    case PSGD_MAX_EVALUATIONS_REACHED:
         return "out of evaluations";
     case PSGD_STOPPED:
         return "stopped by the caller";
@@ -80,7 +80,7 @@ static double dot(int64_t n, const double *x, const double *y)
 static psgd_status create_precond(minimizer *self)
 {
     const char *group = self->settings.group;
-    if (!strcmp(group, "auto")) group = self->n <= TRI_MOST ? "tri" : "diag";
+    if (!strcmp(group, "auto")) group = self->n <= TRI_MAX ? "tri" : "diag";
     psgd_options *options;
     PSGD_TRY(psgd_options_create(self->context, &options));
     psgd_status status = psgd_options_set(options, "norm", "none");
@@ -99,14 +99,14 @@ static bool is_tri(const minimizer *self)
 
 static psgd_status create(minimizer *self)
 {
-    int64_t n = self->n, k = self->settings.pairs, numbers, columns;
-    self->pairs = k ? k : n <= WHOLE_MOST ? n : FEW_PAIRS;
+    int64_t n = self->n, k = self->settings.pairs, size, columns;
+    self->pairs = k ? k : n <= WHOLE_MAX ? n : FEW_PAIRS;
     if (self->pairs > n) self->pairs = n;
     self->whole = self->pairs == n;
-    bool small = self->whole && n <= SMALL_MOST && is_tri(self);
+    bool small = self->whole && n <= SMALL_MAX && is_tri(self);
     columns = 7 + (small ? 4 * n : 4 * self->pairs + (self->whole ? n : 0));
-    if (!psgd__mul_fits(n, columns, &numbers)) numbers = INT64_MAX;
-    self->memory = psgd__alloc(self->context, numbers, sizeof(double));
+    if (!psgd__mul_fits(n, columns, &size)) size = INT64_MAX;
+    self->memory = psgd__alloc(self->context, size, sizeof(double));
     if (!self->memory) {
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to minimise over %lld unknowns", (long long)n);
     }
@@ -174,7 +174,7 @@ static psgd_status search(minimizer *self, bool *moved)
                      .decrease = 1e-4,
                      .curvature = 0.9,
                      .longest = 1e10,
-                     .most = 60,
+                     .max = 60,
                      .noise = 10 * DBL_EPSILON * fabs(self->value)};
     PSGD_TRY(psgd__line_search(&s, along, self));
     double norm = sqrt(dot(self->n, self->g_next, self->g_next));
@@ -203,11 +203,11 @@ static bool ended(minimizer *self)
     self->now.value = self->value;
     self->now.gradient_norm = self->norm;
     if (self->norm <= set->tolerance * (1 + fabs(self->value))) {
-        self->now.ending = PSGD_CONVERGED;
+        self->now.outcome = PSGD_CONVERGED;
     } else if (self->now.iterations >= set->max_iterations) {
-        self->now.ending = PSGD_OUT_OF_ITERATIONS;
+        self->now.outcome = PSGD_MAX_ITERATIONS_REACHED;
     } else if (self->now.evaluations >= set->max_evaluations) {
-        self->now.ending = PSGD_OUT_OF_TIME;
+        self->now.outcome = PSGD_MAX_EVALUATIONS_REACHED;
     } else {
         return false;
     }
@@ -237,13 +237,13 @@ static psgd_status run(minimizer *self, psgd_progress progress, void *progress_d
         self->now.iterations++;
         if (!moved && !self->settings.noisy) {
             ended(self);
-            self->now.ending = PSGD_STALLED;
+            self->now.outcome = PSGD_STALLED;
             return PSGD_OK;
         }
         self->now.value = self->value;
         self->now.gradient_norm = self->norm;
         if (progress && progress(progress_data, &self->now, self->n, self->x)) {
-            self->now.ending = PSGD_STOPPED;
+            self->now.outcome = PSGD_STOPPED;
             return PSGD_OK;
         }
     }

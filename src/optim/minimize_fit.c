@@ -26,11 +26,11 @@ static double dot(int64_t n, const double *x, const double *y)
 
 static double largest(int64_t n, const double *x)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < n; i++) {
-        if (!(fabs(x[i]) <= most)) most = fabs(x[i]);
+        if (!(fabs(x[i]) <= max)) max = fabs(x[i]);
     }
-    return most;
+    return max;
 }
 
 /* h <- Hv at x, exact or by central differences. The step moves the unknown that moves most by the cube root of
@@ -43,11 +43,11 @@ static psgd_status product(minimizer *self, const double *v, double *h)
         int code = self->function->product(self->function->data, n, self->x, v, h);
         return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the function's product reported failure %d", code);
     }
-    double size = 0, most = largest(n, v), value;
+    double size = 0, max = largest(n, v), value;
     for (int64_t i = 0; i < n; i++) {
-        if (v[i] != 0) size = fmax(size, fabs(self->x[i]) * fabs(v[i]) / most);
+        if (v[i] != 0) size = fmax(size, fabs(self->x[i]) * fabs(v[i]) / max);
     }
-    double e = cbrt(DBL_EPSILON) * fmax(size, 1e-2) / most;
+    double e = cbrt(DBL_EPSILON) * fmax(size, 1e-2) / max;
     for (int64_t i = 0; i < n; i++) self->probe[i] = self->x[i] + e * v[i];
     PSGD_TRY(psgd__minimizer_evaluate(self, self->probe, &value, h));
     for (int64_t i = 0; i < n; i++) self->probe[i] = self->x[i] - e * v[i];
@@ -105,16 +105,16 @@ static double norm_of_sum(minimizer *self)
 static double distance(const minimizer *self)
 {
     int64_t n = self->n;
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < n; i++) {
         double aa = 0, ab = 0;
         for (int64_t j = 0; j < self->pairs; j++) {
             aa += self->a[j * n + i] * self->a[j * n + i];
             ab += self->b[j * n + i] * self->b[j * n + i];
         }
-        most = fmax(most, fabs(aa - ab));
+        max = fmax(max, fabs(aa - ab));
     }
-    return most;
+    return max;
 }
 
 /* The pairs for the current Q from H, and A and B. */

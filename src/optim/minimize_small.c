@@ -53,16 +53,16 @@ static inline double norm_of(int n, const double *M)
 /* The upper triangle of S <- M^2 - I; returns its largest entry. */
 static inline double square(int n, const double *M, double *S)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < n; i++) {
         for (int j = i; j < n; j++) {
             double sum = j == i ? -1 : 0;
             for (int k = 0; k < n; k++) sum += M[i * n + k] * M[j * n + k];
             S[i * n + j] = sum;
-            if (!(fabs(sum) <= most)) most = fabs(sum);
+            if (!(fabs(sum) <= max)) max = fabs(sum);
         }
     }
-    return most;
+    return max;
 }
 
 /* Q <- (I - cR) Q, R the upper triangle of S: row i of the new Q needs the old rows from i on. */

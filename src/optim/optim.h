@@ -15,7 +15,7 @@
 #include "precond/precond.h"
 #include <psgd/optim.h>
 
-enum { OPTIM_MAX_MODES = 32, OPTIM_NOTE = 160 };
+enum { OPTIM_MAX_DIMS = 32, OPTIM_NOTE = 160 };
 
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
@@ -59,13 +59,13 @@ typedef struct method_kind {
 
 typedef struct part {
     psgd_tensor tensor; /* spec is NULL: it is not kept */
-    int64_t shape[OPTIM_MAX_MODES];
+    int64_t shape[OPTIM_MAX_DIMS];
     int64_t n, from; /* numbers, and where they start in a slab of all tensors */
     void *state;     /* the method's, in the slab */
-    int64_t state_numbers;
+    int64_t state_size;
     psgd_precond *precond;
     bool fitted;           /* on this step */
-    int64_t rows_most;     /* in a row-sparse gradient; 0: there are none */
+    int64_t rows_max;      /* in a row-sparse gradient; 0: there are none */
     void *packed;          /* [1 + state_numbers / n][rows_most][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
 } part;
@@ -90,7 +90,7 @@ struct psgd_optimizer {
     int64_t scratch; /* the method's place in the workspace */
     workspace work;
     void *state; /* slab */
-    int64_t state_numbers;
+    int64_t state_size;
     void *direction;      /* [total], where a step cannot be taken in one pass */
     void *probe;          /* [largest * pairs], where v is drawn here; for small tensors a slice a thread */
     int64_t probe_stride; /* from slice to slice */

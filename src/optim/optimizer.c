@@ -32,8 +32,8 @@ psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help
 
 static psgd_status find_method(const char *name, int *index)
 {
-    enum { MOST = 64 };
-    const char *names[MOST];
+    enum { MAX = 64 };
+    const char *names[MAX];
     int count = psgd__method_count_f64();
     for (*index = 0; *index < count; (*index)++) {
         names[*index] = psgd_method_name(*index);
@@ -76,13 +76,13 @@ static psgd_status read_settings(psgd_optimizer *self, const psgd_options *optio
 static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tensor *tensor)
 {
     part *p = &self->parts[index];
-    if (tensor->modes < 1 || tensor->modes > OPTIM_MAX_MODES || !tensor->shape) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d must have 1 to %d modes and a shape", index, OPTIM_MAX_MODES);
+    if (tensor->ndim < 1 || tensor->ndim > OPTIM_MAX_DIMS || !tensor->shape) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d must have 1 to %d modes and a shape", index, OPTIM_MAX_DIMS);
     }
     p->n = 1;
     p->from = self->total;
-    p->tensor = (psgd_tensor){.modes = tensor->modes, .shape = p->shape};
-    for (int k = 0; k < tensor->modes; k++) {
+    p->tensor = (psgd_tensor){.ndim = tensor->ndim, .shape = p->shape};
+    for (int k = 0; k < tensor->ndim; k++) {
         p->shape[k] = tensor->shape[k];
         if (p->shape[k] < 1) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "mode %d of tensor %d has size %lld; sizes start at 1", k, index,
@@ -97,7 +97,7 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     }
     if (p->n > self->largest) self->largest = p->n;
     PSGD_TRY(psgd__optim_check_rows(self, index, tensor));
-    p->rows_most = tensor->rows < p->shape[0] ? tensor->rows : p->shape[0];
+    p->rows_max = tensor->rows < p->shape[0] ? tensor->rows : p->shape[0];
     if (!self->kind->fits) return PSGD_OK;
     if (self->settings.joint && tensor->spec) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
@@ -109,8 +109,8 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
 
     const char *source = tensor->spec ? tensor->spec : self->settings.group;
     precond_settings fit = self->settings.fit;
-    fit.rows = p->rows_most == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
-    psgd_status status = psgd__precond_create(self->context, source, tensor->modes, p->shape, self->dtype, &fit,
+    fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
+    psgd_status status = psgd__precond_create(self->context, source, tensor->ndim, p->shape, self->dtype, &fit,
                                               &self->work, &p->precond);
     return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", index);
 }
@@ -293,8 +293,8 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *obje
     }
     int64_t size = (int64_t)psgd_dtype_size(self->dtype), pairs = self->settings.fit.pairs;
     int64_t copies[LISTS] = {1, pairs, pairs, 1, 0, 0}, lists = LISTS * self->part_count * (int64_t)sizeof(void *);
-    int64_t all = 2 + 2 * pairs, numbers, bytes, count = (lists + 63) / 64 * 64;
-    if (!psgd__mul_fits(self->total, all, &numbers) || !psgd__mul_fits(numbers, size, &bytes) ||
+    int64_t all = 2 + 2 * pairs, elements, bytes, count = (lists + 63) / 64 * 64;
+    if (!psgd__mul_fits(self->total, all, &elements) || !psgd__mul_fits(elements, size, &bytes) ||
         !psgd__add_fits(bytes, count, &bytes)) {
         return psgd__fail(PSGD_ERR_NO_MEMORY, "the arrays of an objective are larger than can be counted");
     }

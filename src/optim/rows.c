@@ -28,12 +28,12 @@ psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const
 static psgd_status check_rows(const psgd_optimizer *self, int tensor, const psgd_rows *rows)
 {
     const part *p = &self->parts[tensor];
-    if (p->rows_most == 0) {
+    if (p->rows_max == 0) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d was made for whole gradients; psgd_tensor.rows is 0", tensor);
     }
-    if (rows->count > p->rows_most) {
+    if (rows->count > p->rows_max) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d was made for gradients of at most %lld rows, not %lld", tensor,
-                          (long long)p->rows_most, (long long)rows->count);
+                          (long long)p->rows_max, (long long)rows->count);
     }
     psgd_status status = psgd__rows_check(rows, p->shape[0]);
     return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", tensor);

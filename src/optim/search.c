@@ -50,7 +50,7 @@ static bool flat_enough(const line_search *s, const point *p)
 /* low is the best point so far and its slope points towards high. */
 static psgd_status zoom(line_search *s, search_function function, void *data, point low, point high)
 {
-    while (s->evaluations < s->most && fabs(high.a - low.a) > 1e-15 * fmax(high.a, low.a)) {
+    while (s->evaluations < s->max && fabs(high.a - low.a) > 1e-15 * fmax(high.a, low.a)) {
         point p;
         PSGD_TRY(evaluate(s, function, data, interpolate(&low, &high), &p));
         if (too_high(s, &p) || p.value > low.value + s->noise) {
@@ -81,7 +81,7 @@ psgd_status psgd__line_search(line_search *s, search_function function, void *da
         if (too_high(s, &p) || (before.a > 0 && p.value >= before.value + s->noise)) {
             return zoom(s, function, data, before, p);
         }
-        if (flat_enough(s, &p) || a >= s->longest || s->evaluations >= s->most) break;
+        if (flat_enough(s, &p) || a >= s->longest || s->evaluations >= s->max) break;
         if (p.slope >= 0) return zoom(s, function, data, p, before);
         before = p;
     }

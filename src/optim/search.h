@@ -14,7 +14,7 @@ typedef struct line_search {
     double first;               /* the length to try first */
     double decrease, curvature; /* c1 and c2 */
     double longest;             /* no step is longer than this */
-    int most;                   /* evaluations */
+    int max;                    /* evaluations */
     double noise;               /* differences of values below this mean nothing: the slope decides */
 
     double length, reached; /* found: the last point evaluated, its value */

@@ -18,17 +18,17 @@ static const char magic[8] = "psgdopt1";
 typedef struct state_header {
     char magic[8], method[24];
     int64_t bytes; /* of the file */
-    int64_t dtype, parts, total, state_numbers, seed;
+    int64_t dtype, parts, total, state_size, seed;
     optim_counters now;
 } state_header;
 
 typedef struct shape_record {
-    int64_t modes, shape[OPTIM_MAX_MODES], precond_bytes;
+    int64_t ndim, shape[OPTIM_MAX_DIMS], precond_bytes;
 } shape_record;
 
 static int64_t slab_bytes(const psgd_optimizer *self)
 {
-    return self->state_numbers * (int64_t)psgd_dtype_size(self->dtype);
+    return self->state_size * (int64_t)psgd_dtype_size(self->dtype);
 }
 
 static int64_t image_bytes(const psgd_optimizer *self)
@@ -50,7 +50,7 @@ static state_header make_header(const psgd_optimizer *self)
     head.dtype = self->dtype;
     head.parts = self->part_count;
     head.total = self->total;
-    head.state_numbers = self->state_numbers;
+    head.state_size = self->state_size;
     head.seed = self->settings.seed;
     head.now = self->now;
     return head;
@@ -58,7 +58,7 @@ static state_header make_header(const psgd_optimizer *self)
 
 static shape_record make_shape(const part *p)
 {
-    shape_record record = {.modes = p->tensor.modes, .precond_bytes = psgd_precond_state_bytes(p->precond)};
+    shape_record record = {.ndim = p->tensor.ndim, .precond_bytes = psgd_precond_state_bytes(p->precond)};
     memcpy(record.shape, p->shape, sizeof record.shape);
     return record;
 }
@@ -166,7 +166,7 @@ static psgd_status check_image(const psgd_optimizer *self, const char *image)
             return psgd__fail(PSGD_ERR_FORMAT, "the state has another shape or group for tensor %d", i);
         }
     }
-    if (head.state_numbers != own.state_numbers || head.bytes != own.bytes) {
+    if (head.state_size != own.state_size || head.bytes != own.bytes) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state was saved with other options of %s", own.method);
     }
     return PSGD_OK;

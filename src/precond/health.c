@@ -9,10 +9,10 @@
 
 #define TYPED_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__precond_##function)(__VA_ARGS__)
 
-enum { MOST_STEPS = 64 };
+enum { MAX_STEPS = 64 };
 
-psgd_status psgd_precond_factor_health(const psgd_precond *self, int factor, double *condition, double *least,
-                                       double *most)
+psgd_status psgd_precond_factor_health(const psgd_precond *self, int factor, double *condition, double *min,
+                                       double *max)
 {
     double both[3];
     if (!self || factor < 0 || factor >= psgd_precond_factor_count(self)) {
@@ -20,8 +20,8 @@ psgd_status psgd_precond_factor_health(const psgd_precond *self, int factor, dou
     }
     PSGD_TRY(TYPED_CALL(self, factor_health, self, factor, both));
     if (condition) *condition = both[0];
-    if (least) *least = both[1];
-    if (most) *most = both[2];
+    if (min) *min = both[1];
+    if (max) *max = both[2];
     return PSGD_OK;
 }
 
@@ -99,7 +99,7 @@ static psgd_status iterate(const lanczos *l, int steps, double *diagonal, double
 /* Eigenvalues of the tridiagonal matrix; weights are the squares of the first entries of its eigenvectors. */
 static psgd_status solve(int done, double *diagonal, double *beside, double *values, double *weights)
 {
-    double vectors[MOST_STEPS * MOST_STEPS], work[2 * MOST_STEPS];
+    double vectors[MAX_STEPS * MAX_STEPS], work[2 * MAX_STEPS];
     if (!psgd__la_tridiagonal(done, diagonal, beside, vectors, work)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of the spectrum did not converge");
     }
@@ -112,7 +112,7 @@ static psgd_status solve(int done, double *diagonal, double *beside, double *val
 
 static psgd_status run(lanczos *l, int steps, uint64_t seed, double *values, double *weights, int *count)
 {
-    double diagonal[MOST_STEPS], beside[MOST_STEPS] = {0}, norm;
+    double diagonal[MAX_STEPS], beside[MAX_STEPS] = {0}, norm;
     rng_stream stream = psgd__rng_stream(seed, RNG_PROBE, 0, 0);
     for (int64_t i = 0; i < l->n; i++) l->basis[i] = 2 * psgd__rng_uniform(&stream, (uint64_t)i) - 1;
     norm = sqrt(dot(l->n, l->basis, l->basis));
@@ -124,9 +124,9 @@ static psgd_status run(lanczos *l, int steps, uint64_t seed, double *values, dou
 psgd_status psgd_precond_spectrum(psgd_precond *precond, psgd_hessian hessian, void *data, int steps, uint64_t seed,
                                   double *values, double *weights, int *count)
 {
-    if (!precond || !hessian || !values || !count || steps < 1 || steps > MOST_STEPS) {
+    if (!precond || !hessian || !values || !count || steps < 1 || steps > MAX_STEPS) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "a spectrum needs a preconditioner, H, values, count and 1 to %d steps",
-                          MOST_STEPS);
+                          MAX_STEPS);
     }
     *count = 0;
     int64_t n = precond->n;

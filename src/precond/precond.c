@@ -33,10 +33,10 @@ static bool any_unprotected(const spec *node)
     return false;
 }
 
-static psgd_status build(psgd_precond *self, const char *source, int modes, const int64_t *shape, bool shared)
+static psgd_status build(psgd_precond *self, const char *source, int ndim, const int64_t *shape, bool shared)
 {
     spec_tree tree;
-    psgd_status status = psgd__spec_read(self->context, source, modes, shape, self->dtype, &tree);
+    psgd_status status = psgd__spec_read(self->context, source, ndim, shape, self->dtype, &tree);
     if (status == PSGD_OK) {
         self->n = tree.root->n;
         if (self->settings.norm == NORM_AUTO) {
@@ -46,23 +46,23 @@ static psgd_status build(psgd_precond *self, const char *source, int modes, cons
     }
     psgd__spec_free(&tree);
     if (self->segments.count && status == PSGD_OK) {
-        int64_t numbers = self->n * self->settings.pairs; /* the typed half has counted them */
-        self->segments.at_v = psgd__work_reserve(self->work, numbers, psgd_dtype_size(self->dtype));
-        self->segments.at_h = psgd__work_reserve(self->work, numbers, psgd_dtype_size(self->dtype));
+        int64_t size = self->n * self->settings.pairs; /* the typed half has counted them */
+        self->segments.at_v = psgd__work_reserve(self->work, size, psgd_dtype_size(self->dtype));
+        self->segments.at_h = psgd__work_reserve(self->work, size, psgd_dtype_size(self->dtype));
     }
     self->work_bytes = self->work->cursor;
     if (status == PSGD_OK && !shared) status = psgd__work_commit(self->work);
     return status;
 }
 
-psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd__precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond)
 {
-    return psgd__precond_create_segments(context, source, modes, shape, dtype, settings, shared, NULL, precond);
+    return psgd__precond_create_segments(context, source, ndim, shape, dtype, settings, shared, NULL, precond);
 }
 
-psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int modes,
+psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int ndim,
                                           const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
                                           workspace *shared, const precond_segments *segments, psgd_precond **precond)
 {
@@ -77,7 +77,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
     if (segments) self->segments = *segments;
     psgd__work_begin(self->work);
 
-    psgd_status status = build(self, source, modes, shape, shared != NULL);
+    psgd_status status = build(self, source, ndim, shape, shared != NULL);
     if (status == PSGD_OK && settings->rows != ROWS_NONE) status = psgd__precond_check_rows(self);
     if (status != PSGD_OK) {
         self->segments.sizes = NULL; /* still the caller's */
@@ -90,7 +90,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
     return PSGD_OK;
 }
 
-psgd_status psgd_precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd_precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                 psgd_dtype dtype, const psgd_options *options, psgd_precond **precond)
 {
     if (!precond) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_create: precond is NULL");
@@ -101,7 +101,7 @@ psgd_status psgd_precond_create(const psgd_context *context, const char *source,
     precond_settings settings = {0};
     option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
     PSGD_TRY(psgd__options_read(options, &table, 1));
-    return psgd__precond_create(context, source, modes, shape, dtype, &settings, NULL, precond);
+    return psgd__precond_create(context, source, ndim, shape, dtype, &settings, NULL, precond);
 }
 
 void psgd_precond_free(psgd_precond *self)

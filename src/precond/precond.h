@@ -44,7 +44,7 @@ struct psgd_precond {
     int64_t at_A, at_B, at_R;
     int64_t work_bytes;  /* reserved in work */
     double shared_flops; /* of one update and one apply, in products that free threads take part in */
-    int64_t capture;     /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
+    int64_t fused;       /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
     bool plain;          /* no fast paths: what the tests compare them with */
     void *root;          /* the group, of the number type */
     void *average;       /* s, the moving average of the gradient, where unbiased */
@@ -54,7 +54,7 @@ struct psgd_precond {
 };
 
 /* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. */
-psgd_status psgd__precond_create(const psgd_context *context, const char *source, int modes, const int64_t *shape,
+psgd_status psgd__precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
                                  psgd_precond **precond);
 
@@ -64,7 +64,7 @@ psgd_status psgd__precond_create_joint(const psgd_context *context, const char *
                                        psgd_precond **precond);
 
 /* What both are; segments may be NULL, and its sizes belong to the preconditioner after a success. */
-psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int modes,
+psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int ndim,
                                           const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
                                           workspace *shared, const precond_segments *segments, psgd_precond **precond);
 

@@ -1,6 +1,6 @@
 /* A folder of the test's own, and JPEGs made in it. */
-#ifndef PSGD_TESTS_PICTURES_H
-#define PSGD_TESTS_PICTURES_H
+#ifndef PSGD_TESTS_IMAGES_H
+#define PSGD_TESTS_IMAGES_H
 
 #include "support.h"
 

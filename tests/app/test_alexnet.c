@@ -14,7 +14,7 @@ static const model *kind_of(void)
 static psgd_graph *full_size(model_nodes *nodes)
 {
     psgd_graph *g;
-    model_shape shape = {.modes = 3, .sample = {3, 227, 227}, .n = 1, .classes = 1000};
+    model_shape shape = {.ndim = 3, .sample = {3, 227, 227}, .n = 1, .classes = 1000};
     assert_ok(psgd__model_graph(NULL, kind_of(), PSGD_F32, &shape,
                                 &(model_settings){.size = 0, .l2 = 5e-4, .dropout = 0.5}, &g, nodes));
     return g;
@@ -32,14 +32,14 @@ static void full_size_has_the_matrices_of_the_paper(void **state)
     int64_t scan = 0;
     assert_int_equal(psgd_graph_parameter_count(g), 8);
     for (int i = 0; i < 8; i++) {
-        int64_t numbers, bytes;
+        int64_t size, bytes;
         double ignored[4];
         const int64_t *own = psgd_graph_parameter_shape(g, i);
         assert_int_equal(own[0], shapes[i][0]);
         assert_int_equal(own[1], shapes[i][1]);
-        assert_ok(psgd_group_cost(NULL, "scan", 2, own, PSGD_F32, &numbers, &bytes, &ignored[0], &ignored[1],
-                                  &ignored[2], &ignored[3]));
-        scan += numbers;
+        assert_ok(psgd_group_cost(NULL, "scan", 2, own, PSGD_F32, &size, &bytes, &ignored[0], &ignored[1], &ignored[2],
+                                  &ignored[3]));
+        scan += size;
     }
     assert_int_equal(psgd_graph_parameters(g), 62378344);
     assert_int_equal(scan, 69350);
@@ -85,7 +85,7 @@ static psgd_graph *small_size(bool normalise, double dropout, double *theta)
     psgd_graph *g;
     model_nodes nodes;
     uint64_t random = 3;
-    model_shape shape = {.modes = 3, .sample = {3, 32, 32}, .n = 5, .classes = 10};
+    model_shape shape = {.ndim = 3, .sample = {3, 32, 32}, .n = 5, .classes = 10};
     assert_ok(psgd__model_graph(NULL, kind_of(), PSGD_F64, &shape,
                                 &(model_settings){.size = 1, .l2 = 5e-4, .dropout = dropout, .normalise = normalise},
                                 &g, &nodes));

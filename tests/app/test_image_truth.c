@@ -35,7 +35,7 @@ static psgd_status open_flat(source *train, source **test)
 }
 
 /* A flat val/ with the classes by folder name or number, by order or by name of the picture. */
-static void flat_pictures_have_their_classes_in_a_file(void **state)
+static void flat_images_have_their_classes_in_a_file(void **state)
 {
     (void)state;
     unsigned char grey[] = {100, 100, 100};
@@ -143,7 +143,7 @@ static mat meta_mat(bool deflated)
 }
 
 /* The ground truth of the development kit: numbers from 1 that meta.mat explains. */
-static void the_development_kit_numbers_classes_its_own_way(void **state)
+static void the_development_kit_size_classes_its_own_way(void **state)
 {
     (void)state;
     unsigned char grey[] = {100, 100, 100};
@@ -183,8 +183,8 @@ static void the_development_kit_numbers_classes_its_own_way(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flat_pictures_have_their_classes_in_a_file),
-        cmocka_unit_test(the_development_kit_numbers_classes_its_own_way),
+        cmocka_unit_test(flat_images_have_their_classes_in_a_file),
+        cmocka_unit_test(the_development_kit_size_classes_its_own_way),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -110,12 +110,12 @@ static void the_mean_is_subtracted(void **state)
 
 static void read_colour(const char *path, double rgb[3])
 {
-    picture_decoder *decoder;
+    jpeg_decoder *decoder;
     unsigned char pixels[8 * 8 * 3];
-    assert_ok(psgd__picture_open(NULL, &decoder));
-    assert_ok(psgd__picture_read(decoder, path, 8, 8, pixels));
+    assert_ok(psgd__jpeg_open(NULL, &decoder));
+    assert_ok(psgd__jpeg_read(decoder, path, 8, 8, pixels));
     for (int c = 0; c < 3; c++) rgb[c] = pixels[3 * 27 + c];
-    psgd__picture_close(decoder);
+    psgd__jpeg_close(decoder);
 }
 
 /* libturbojpeg marks CMYK as Adobe does: inverted inks, so that light is ink times black. Without the marker 255 is
@@ -141,12 +141,12 @@ static void grey_and_cmyk_are_read(void **state)
 
 static void assert_unreadable(const char *name, const void *bytes, size_t count, const char *words)
 {
-    picture_decoder *decoder;
+    jpeg_decoder *decoder;
     unsigned char pixels[8 * 8 * 3];
     write_file(path_to("%s", name), bytes, count);
-    assert_ok(psgd__picture_open(NULL, &decoder));
-    assert_fails(psgd__picture_read(decoder, path_to("%s", name), 8, 8, pixels), PSGD_ERR_FORMAT, words);
-    psgd__picture_close(decoder);
+    assert_ok(psgd__jpeg_open(NULL, &decoder));
+    assert_fails(psgd__jpeg_read(decoder, path_to("%s", name), 8, 8, pixels), PSGD_ERR_FORMAT, words);
+    psgd__jpeg_close(decoder);
 }
 
 static void what_is_no_jpeg_is_refused(void **state)
@@ -165,7 +165,7 @@ static void what_is_no_jpeg_is_refused(void **state)
 }
 
 /* In the middle of an epoch: the next picture in the order of names takes the place, once for all threads. */
-static void broken_pictures_are_passed_over(void **state)
+static void broken_images_are_passed_over(void **state)
 {
     (void)state;
     mkdir(path_to("broken"), 0777);
@@ -202,7 +202,7 @@ static void broken_pictures_are_passed_over(void **state)
     assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &s), PSGD_ERR_FORMAT, "none of the pictures");
 }
 
-enum { NUMBERS = 3 * 16 * 16 * 8 };
+enum { SIZE = 3 * 16 * 16 * 8 };
 
 static void read_announced(int64_t threads, bool crop, uint64_t seed, uint64_t epoch, float *x)
 {
@@ -220,7 +220,7 @@ static void read_announced(int64_t threads, bool crop, uint64_t seed, uint64_t e
 static void crops_are_a_function_of_seed_and_epoch(void **state)
 {
     (void)state;
-    static float a[NUMBERS], b[NUMBERS];
+    static float a[SIZE], b[SIZE];
     for (int c = 0; c < CLASSES; c++) {
         for (int i = 0; i < EACH; i++) {
             write_jpeg(path_to("train/n%d/%d.JPEG", c, i), SIDE, SIDE, TJPF_RGB, NULL, true);
@@ -239,10 +239,10 @@ static void crops_are_a_function_of_seed_and_epoch(void **state)
     make_folders(state);
 }
 
-static void a_cache_gives_the_same_pictures(void **state)
+static void a_cache_gives_the_same_images(void **state)
 {
     (void)state;
-    static float a[NUMBERS], b[NUMBERS];
+    static float a[SIZE], b[SIZE];
     float y[8], z[8];
     int64_t index[] = {3, 17, 0, 4, 9, 11, 2, 8};
     source_settings settings = {.resize = 20};
@@ -311,9 +311,9 @@ int main(void)
         cmocka_unit_test(the_mean_is_subtracted),
         cmocka_unit_test(grey_and_cmyk_are_read),
         cmocka_unit_test(what_is_no_jpeg_is_refused),
-        cmocka_unit_test(broken_pictures_are_passed_over),
+        cmocka_unit_test(broken_images_are_passed_over),
         cmocka_unit_test(crops_are_a_function_of_seed_and_epoch),
-        cmocka_unit_test(a_cache_gives_the_same_pictures),
+        cmocka_unit_test(a_cache_gives_the_same_images),
         cmocka_unit_test(classes_are_matched_by_name),
         cmocka_unit_test(too_little_memory_is_said),
     };

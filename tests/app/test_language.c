@@ -70,24 +70,24 @@ static void die_at_37(void *data, int64_t done, int64_t total)
 static void assert_same_model(const char *a, const char *b)
 {
     language_memory one = {0}, other = {0};
-    float *numbers[2];
+    float *arrays[2];
     language_memory *both[] = {&one, &other};
     const char *names[] = {a, b};
     for (int i = 0; i < 2; i++) {
         language_memory *m = both[i];
         assert_ok(psgd__language_load_mark(folder(names[i]), &m->mark));
-        numbers[i] = calloc((size_t)(2 * m->mark.parameters + m->mark.state_numbers), sizeof(float));
-        m->theta = numbers[i];
+        arrays[i] = calloc((size_t)(2 * m->mark.parameters + m->mark.state_size), sizeof(float));
+        m->theta = arrays[i];
         m->best = m->theta + m->mark.parameters;
         m->state = m->best + m->mark.parameters;
         assert_ok(psgd__language_load(NULL, m, folder(names[i])));
     }
     assert_int_equal(one.mark.step, other.mark.step);
     assert_true(one.mark.best == other.mark.best);
-    size_t bytes = (size_t)(2 * one.mark.parameters + one.mark.state_numbers) * sizeof(float);
-    assert_memory_equal(numbers[0], numbers[1], bytes);
-    free(numbers[0]);
-    free(numbers[1]);
+    size_t bytes = (size_t)(2 * one.mark.parameters + one.mark.state_size) * sizeof(float);
+    assert_memory_equal(arrays[0], arrays[1], bytes);
+    free(arrays[0]);
+    free(arrays[1]);
 }
 
 /* First, because a child of a process whose OpenMP threads run would wait for them. */
@@ -313,11 +313,11 @@ static void scan_stores_what_the_paper_says(void **state)
     static const int64_t shapes[][2] = {{33278, 201}, {800, 401}, {800, 401}};
     int64_t sum = 0;
     for (int i = 0; i < 3; i++) {
-        int64_t numbers, bytes;
+        int64_t size, bytes;
         double ignored[4];
-        assert_ok(psgd_group_cost(NULL, "scan", 2, shapes[i], PSGD_F32, &numbers, &bytes, &ignored[0], &ignored[1],
+        assert_ok(psgd_group_cost(NULL, "scan", 2, shapes[i], PSGD_F32, &size, &bytes, &ignored[0], &ignored[1],
                                   &ignored[2], &ignored[3]));
-        sum += numbers;
+        sum += size;
     }
     assert_int_equal(sum, 36881);
 }

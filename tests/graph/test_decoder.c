@@ -17,7 +17,7 @@ typedef struct result {
 static void run(const sizes *s, bool joined, double scale, psgd_dtype dtype, result *to)
 {
     psgd_graph *graph;
-    int64_t tokens = s->times * s->n, numbers = s->features * tokens + s->words * (s->features + 1);
+    int64_t tokens = s->times * s->n, size = s->features * tokens + s->words * (s->features + 1);
     assert_ok(psgd_graph_create(NULL, dtype, &graph));
     psgd_node x = psgd_graph_parameter(graph, "x", s->times, s->features * s->n);
     psgd_node W = psgd_graph_parameter(graph, "W", s->words, s->features + 1), labels, loss;
@@ -34,11 +34,11 @@ static void run(const sizes *s, bool joined, double scale, psgd_dtype dtype, res
     assert_ok(psgd_graph_finish(graph, loss));
     uint64_t random = 7;
     void *slabs[4];
-    for (int i = 0; i < 4; i++) assert_non_null(slabs[i] = calloc((size_t)numbers, sizeof(double)));
-    for (int64_t i = 0; i < 2 * numbers; i++) {
-        double value = i < numbers ? scale * random_normal(&random) : random_normal(&random);
-        if (dtype == PSGD_F64) ((double *)slabs[i / numbers])[i % numbers] = value;
-        if (dtype == PSGD_F32) ((float *)slabs[i / numbers])[i % numbers] = (float)value;
+    for (int i = 0; i < 4; i++) assert_non_null(slabs[i] = calloc((size_t)size, sizeof(double)));
+    for (int64_t i = 0; i < 2 * size; i++) {
+        double value = i < size ? scale * random_normal(&random) : random_normal(&random);
+        if (dtype == PSGD_F64) ((double *)slabs[i / size])[i % size] = value;
+        if (dtype == PSGD_F32) ((float *)slabs[i / size])[i % size] = (float)value;
     }
     for (int64_t j = 0; j < tokens; j++) {
         int64_t label = random_below(&random, s->words);
@@ -47,10 +47,10 @@ static void run(const sizes *s, bool joined, double scale, psgd_dtype dtype, res
     }
     /* Twice: nothing of a run is left over for the next. */
     for (int k = 0; k < 2; k++) assert_ok(psgd_graph_hessian(graph, slabs[0], slabs[1], slabs[2], slabs[3], &to->loss));
-    to->g = malloc((size_t)numbers * sizeof(double));
-    to->hv = malloc((size_t)numbers * sizeof(double));
+    to->g = malloc((size_t)size * sizeof(double));
+    to->hv = malloc((size_t)size * sizeof(double));
     assert_true(to->g && to->hv);
-    for (int64_t i = 0; i < numbers; i++) {
+    for (int64_t i = 0; i < size; i++) {
         to->g[i] = dtype == PSGD_F64 ? ((double *)slabs[2])[i] : (double)((float *)slabs[2])[i];
         to->hv[i] = dtype == PSGD_F64 ? ((double *)slabs[3])[i] : (double)((float *)slabs[3])[i];
     }
@@ -62,14 +62,14 @@ static void run(const sizes *s, bool joined, double scale, psgd_dtype dtype, res
  * the rounding of logits of size scale^2 sqrt(features). */
 static void assert_same(int64_t n, const double *a, const double *b, double tolerance)
 {
-    double most = 0, apart = 0;
+    double max = 0, apart = 0;
     for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(b[i]));
+        max = fmax(max, fabs(b[i]));
         assert_true(isfinite(a[i]));
         apart = fmax(apart, fabs(a[i] - b[i]));
     }
-    if (!(apart <= tolerance * most)) print_error("%g apart, the largest is %g\n", apart, most);
-    assert_true(apart <= tolerance * most);
+    if (!(apart <= tolerance * max)) print_error("%g apart, the largest is %g\n", apart, max);
+    assert_true(apart <= tolerance * max);
 }
 
 static void compare(sizes s, double scale)
@@ -78,15 +78,15 @@ static void compare(sizes s, double scale)
         psgd_dtype dtype;
         double epsilon;
     } types[] = {{PSGD_F64, 2.3e-16}, {PSGD_F32, 1.2e-7}};
-    int64_t numbers = s.features * s.times * s.n + s.words * (s.features + 1);
+    int64_t size = s.features * s.times * s.n + s.words * (s.features + 1);
     for (int i = 0; i < 2; i++) {
         result joined, apart;
         double tolerance = types[i].epsilon * (200 + 100 * scale * scale * sqrt((double)s.features));
         run(&s, true, scale, types[i].dtype, &joined);
         run(&s, false, scale, types[i].dtype, &apart);
         assert_same(1, &joined.loss, &apart.loss, tolerance);
-        assert_same(numbers, joined.g, apart.g, tolerance);
-        assert_same(numbers, joined.hv, apart.hv, tolerance);
+        assert_same(size, joined.g, apart.g, tolerance);
+        assert_same(size, joined.hv, apart.hv, tolerance);
         free(joined.g);
         free(joined.hv);
         free(apart.g);
@@ -121,7 +121,7 @@ static void threads_do_not_change_the_result(void **state)
 {
     (void)state;
     sizes s = {5, 40, 13, 3000};
-    int64_t numbers = s.features * s.times * s.n + s.words * (s.features + 1);
+    int64_t size = s.features * s.times * s.n + s.words * (s.features + 1);
     result got[2];
     int before = omp_get_max_threads();
     for (int i = 0; i < 2; i++) {
@@ -130,8 +130,8 @@ static void threads_do_not_change_the_result(void **state)
     }
     omp_set_num_threads(before);
     assert_true(got[0].loss == got[1].loss);
-    assert_memory_equal(got[0].g, got[1].g, (size_t)numbers * sizeof(double));
-    assert_memory_equal(got[0].hv, got[1].hv, (size_t)numbers * sizeof(double));
+    assert_memory_equal(got[0].g, got[1].g, (size_t)size * sizeof(double));
+    assert_memory_equal(got[0].hv, got[1].hv, (size_t)size * sizeof(double));
     for (int i = 0; i < 2; i++) {
         free(got[i].g);
         free(got[i].hv);

@@ -33,73 +33,73 @@ static void one_sample_by_hand(void **state)
 
 typedef struct wrong {
     const char *words;
-    psgd_node (*build)(psgd_graph *g, psgd_node x, psgd_node picture);
+    psgd_node (*build)(psgd_graph *g, psgd_node x, psgd_node image);
 } wrong;
 
-static psgd_node wrong_affine(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_affine(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    (void)picture;
+    (void)image;
     return psgd_graph_affine(g, x, psgd_graph_parameter(g, "W", 3, 5));
 }
 
-static psgd_node wrong_convolution(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_convolution(psgd_graph *g, psgd_node x, psgd_node image)
 {
     (void)x;
-    return psgd_graph_convolution(g, picture, psgd_graph_parameter(g, "W", 3, 19), 5, 2, 1, 0);
+    return psgd_graph_convolution(g, image, psgd_graph_parameter(g, "W", 3, 19), 5, 2, 1, 0);
 }
 
-static psgd_node wrong_window(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_window(psgd_graph *g, psgd_node x, psgd_node image)
 {
     (void)x;
-    return psgd_graph_convolution(g, picture, psgd_graph_parameter(g, "W", 3, 201), 10, 10, 1, 0);
+    return psgd_graph_convolution(g, image, psgd_graph_parameter(g, "W", 3, 201), 10, 10, 1, 0);
 }
 
-static psgd_node wrong_add(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_add(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    return psgd_graph_tanh(g, psgd_graph_add(g, x, picture));
+    return psgd_graph_tanh(g, psgd_graph_add(g, x, image));
 }
 
-static psgd_node wrong_pool(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_pool(psgd_graph *g, psgd_node x, psgd_node image)
 {
     (void)x;
-    return psgd_graph_max_pool(g, picture, 7, 1);
+    return psgd_graph_max_pool(g, image, 7, 1);
 }
 
-static psgd_node wrong_dropout(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_dropout(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    (void)picture;
+    (void)image;
     return psgd_graph_dropout(g, x, 1);
 }
 
-static psgd_node wrong_lstm(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_lstm(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    (void)picture;
+    (void)image;
     psgd_node sequence = psgd_graph_reshape(g, x, 3, (int64_t[]){2, 2, 6});
     return psgd_graph_lstm(g, sequence, psgd_graph_parameter(g, "W", 8, 6));
 }
 
-static psgd_node wrong_gain(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_gain(psgd_graph *g, psgd_node x, psgd_node image)
 {
     (void)x;
-    return psgd_graph_gain(g, picture, psgd_graph_parameter(g, "W", 30, 2));
+    return psgd_graph_gain(g, image, psgd_graph_parameter(g, "W", 30, 2));
 }
 
-static psgd_node wrong_reshape(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_reshape(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    (void)picture;
+    (void)image;
     return psgd_graph_reshape(g, x, 2, (int64_t[]){5, -1});
 }
 
-static psgd_node wrong_input(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_input(psgd_graph *g, psgd_node x, psgd_node image)
 {
-    (void)picture;
+    (void)image;
     return psgd_graph_add(g, x, psgd_graph_input(g, 2, (int64_t[]){4, 0}));
 }
 
-static psgd_node wrong_name(psgd_graph *g, psgd_node x, psgd_node picture)
+static psgd_node wrong_name(psgd_graph *g, psgd_node x, psgd_node image)
 {
     (void)x;
-    (void)picture;
+    (void)image;
     psgd_graph_parameter(g, "W", 1, 1);
     return psgd_graph_parameter(g, "W", 1, 1);
 }
@@ -168,7 +168,7 @@ static void a_label_out_of_range_is_named(void **state)
 /* An op of the user's own: y = x^3. */
 static psgd_status cube_check(psgd_op_call *call)
 {
-    call->output.modes = call->input[0].modes;
+    call->output.ndim = call->input[0].ndim;
     memcpy(call->output.shape, call->input[0].shape, sizeof call->output.shape);
     return PSGD_OK;
 }

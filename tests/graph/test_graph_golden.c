@@ -3,7 +3,7 @@
 
 #include "model/model.h"
 
-enum { MOST = 300000 };
+enum { MAX = 300000 };
 
 static void wave(int64_t n, double scale, double speed, double phase, double *x)
 {
@@ -19,9 +19,9 @@ static void chirp(int64_t n, double scale, double *x)
 static void fill(psgd_graph *g, psgd_node node, double speed, double phase)
 {
     const int64_t *shape;
-    int modes = psgd_graph_shape(g, node, &shape);
+    int ndim = psgd_graph_shape(g, node, &shape);
     int64_t size = 1;
-    for (int i = 0; i < modes; i++) size *= shape[i];
+    for (int i = 0; i < ndim; i++) size *= shape[i];
     wave(size, 1, speed, phase, psgd_graph_values(g, node));
 }
 
@@ -108,7 +108,7 @@ static psgd_graph *build_alexnet(bool normalise)
     model_nodes nodes;
     assert_ok(psgd__model_find("alexnet", &kind));
     assert_ok(psgd__model_graph(NULL, kind, PSGD_F64,
-                                &(model_shape){.modes = 3, .sample = {3, 32, 32}, .n = 4, .classes = 10},
+                                &(model_shape){.ndim = 3, .sample = {3, 32, 32}, .n = 4, .classes = 10},
                                 &(model_settings){.size = 1, .l2 = 5e-4, .normalise = normalise}, &g, &nodes));
     chirp(3 * 32 * 32 * 4, 60, psgd_graph_values(g, nodes.x));
     for (int64_t j = 0; j < 4; j++) ((double *)psgd_graph_values(g, nodes.y))[j] = (double)j;
@@ -123,18 +123,18 @@ static psgd_graph *build(const char *name)
     if (!strcmp(name, "tied")) return build_tied();
     if (!strcmp(name, "shapes")) return build_shapes();
     if (!strcmp(name, "logistic")) {
-        return build_model(name, &(model_shape){.modes = 1, .sample = {6}, .n = 5, .classes = 4},
+        return build_model(name, &(model_shape){.ndim = 1, .sample = {6}, .n = 5, .classes = 4},
                            &(model_settings){.hidden = 1});
     }
     if (!strcmp(name, "lenet5")) {
-        return build_model(name, &(model_shape){.modes = 3, .sample = {1, 28, 28}, .n = 3, .classes = 10},
+        return build_model(name, &(model_shape){.ndim = 3, .sample = {1, 28, 28}, .n = 3, .classes = 10},
                            &(model_settings){.hidden = 1});
     }
     if (!strcmp(name, "mlp")) {
-        return build_model(name, &(model_shape){.modes = 1, .sample = {6}, .n = 5, .classes = 4},
+        return build_model(name, &(model_shape){.ndim = 1, .sample = {6}, .n = 5, .classes = 4},
                            &(model_settings){.hidden = 7, .layers = 1, .activation = 1});
     }
-    return build_model(name, &(model_shape){.modes = 2, .sample = {7, 2}, .n = 4, .classes = 2},
+    return build_model(name, &(model_shape){.ndim = 2, .sample = {7, 2}, .n = 4, .classes = 2},
                        &(model_settings){.hidden = 5});
 }
 
@@ -149,7 +149,7 @@ static void assert_golden(const char *name, const char *what, long long i, doubl
 static void matches_pytorch(void **state)
 {
     (void)state;
-    static double theta[MOST], v[MOST], gradient[MOST], hv[MOST];
+    static double theta[MAX], v[MAX], gradient[MAX], hv[MAX];
     FILE *file = fopen(PSGD_SOURCE_DIR "/tests/golden/graph.txt", "r");
     assert_non_null(file);
     char line[256], name[32] = "";

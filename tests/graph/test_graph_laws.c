@@ -8,7 +8,7 @@
 #include "graph/ops.h"
 #include "la/network/conv.h"
 
-enum { MOST = 16384 };
+enum { MAX = 16384 };
 
 typedef struct scene {
     uint64_t random;
@@ -26,9 +26,9 @@ static int64_t below(scene *s, int64_t n)
 }
 
 /* Data of this shape: normal numbers, or classes. */
-static psgd_node data(scene *s, int modes, const int64_t *shape, int64_t classes)
+static psgd_node data(scene *s, int ndim, const int64_t *shape, int64_t classes)
 {
-    psgd_node node = psgd_graph_input(s->graph, modes, shape);
+    psgd_node node = psgd_graph_input(s->graph, ndim, shape);
     s->classes[s->input_count] = classes;
     s->inputs[s->input_count++] = node;
     return node;
@@ -42,23 +42,23 @@ static psgd_node matrix(scene *s, int64_t rows, int64_t columns)
 }
 
 /* A live tensor: an affine map of data. */
-static psgd_node live(scene *s, int modes, const int64_t *shape)
+static psgd_node live(scene *s, int ndim, const int64_t *shape)
 {
-    int64_t n = shape[modes - 1], features = 1, in = 1 + below(s, 3);
-    for (int i = 0; i + 1 < modes; i++) features *= shape[i];
+    int64_t n = shape[ndim - 1], features = 1, in = 1 + below(s, 3);
+    for (int i = 0; i + 1 < ndim; i++) features *= shape[i];
     psgd_node x = psgd_graph_affine(s->graph, data(s, 2, (int64_t[]){in, n}, 0), matrix(s, features, in + 1));
-    return psgd_graph_reshape(s->graph, x, modes, shape);
+    return psgd_graph_reshape(s->graph, x, ndim, shape);
 }
 
 /* One curved number of x: half the mean square of tanh(x) minus data, with weights so that no symmetry helps. */
 static psgd_node curved(scene *s, psgd_node x)
 {
     const int64_t *shape;
-    int modes = psgd_graph_shape(s->graph, x, &shape);
-    int64_t copy[PSGD_MAX_MODES];
-    for (int i = 0; i < modes; i++) copy[i] = shape[i];
-    psgd_node y = psgd_graph_tanh(s->graph, psgd_graph_multiply(s->graph, x, data(s, modes, copy, 0)));
-    return psgd_graph_squared(s->graph, y, data(s, modes, copy, 0));
+    int ndim = psgd_graph_shape(s->graph, x, &shape);
+    int64_t copy[PSGD_MAX_DIMS];
+    for (int i = 0; i < ndim; i++) copy[i] = shape[i];
+    psgd_node y = psgd_graph_tanh(s->graph, psgd_graph_multiply(s->graph, x, data(s, ndim, copy, 0)));
+    return psgd_graph_squared(s->graph, y, data(s, ndim, copy, 0));
 }
 
 static psgd_node scene_affine(scene *s)
@@ -139,8 +139,8 @@ static psgd_node scene_l2(scene *s)
 static psgd_node scene_points(scene *s)
 {
     int64_t window = below(s, 2) ? 3 : 5, padding = below(s, 3), n = 1 + below(s, 3);
-    int64_t least = window > 2 * padding ? window - 2 * padding : 1;
-    int64_t shape[] = {16, least + below(s, 4), least + below(s, 4), n};
+    int64_t min = window > 2 * padding ? window - 2 * padding : 1;
+    int64_t shape[] = {16, min + below(s, 4), min + below(s, 4), n};
     psgd_node x = below(s, 2) ? live(s, 4, shape) : data(s, 4, shape, 0), W = matrix(s, 16, window * window * 16 + 1);
     psgd_node y = psgd_graph_convolution(s->graph, x, W, window, window, 1, padding);
     la_conv rule = {.c = 16, .out = 16, .kh = window, .kw = window, .stride = 1};
@@ -328,12 +328,12 @@ static void open_scene(scene *s, int index, int trial, psgd_dtype dtype)
     psgd_status status = psgd_graph_finish(s->graph, scenes[index].build(s));
     if (status != PSGD_OK) print_error("%s: %s\n", scenes[index].op, psgd_last_error());
     assert_int_equal(status, PSGD_OK);
-    assert_true(psgd_graph_parameters(s->graph) <= MOST);
+    assert_true(psgd_graph_parameters(s->graph) <= MAX);
     for (int k = 0; k < s->input_count; k++) {
         const int64_t *shape;
-        int modes = psgd_graph_shape(s->graph, s->inputs[k], &shape);
+        int ndim = psgd_graph_shape(s->graph, s->inputs[k], &shape);
         int64_t size = 1;
-        for (int i = 0; i < modes; i++) size *= shape[i];
+        for (int i = 0; i < ndim; i++) size *= shape[i];
         for (int64_t i = 0; i < size; i++) {
             double x = s->classes[k] ? (double)below(s, s->classes[k]) : random_normal(&s->random);
             set(dtype, psgd_graph_values(s->graph, s->inputs[k]), i, x);
@@ -354,7 +354,7 @@ static double slab_dot(int64_t n, const double *x, const double *y)
 
 static double gradient_at(scene *s, int64_t n, const double *theta, double c, const double *v, double *gradient)
 {
-    static double moved[MOST];
+    static double moved[MAX];
     double loss;
     for (int64_t i = 0; i < n; i++) moved[i] = theta[i] + c * v[i];
     assert_ok(psgd_graph_gradient(s->graph, moved, gradient, &loss));
@@ -373,7 +373,7 @@ static void assert_near(const char *what, int index, int trial, double a, double
  * adds 1e-16 / 1e-3. */
 static void check_differences(scene *s, int index, int trial, int64_t n, const double *theta)
 {
-    static double v[MOST], u[MOST], g[MOST], hv[MOST], hu[MOST], sum[MOST], hsum[MOST], near[4][MOST];
+    static double v[MAX], u[MAX], g[MAX], hv[MAX], hu[MAX], sum[MAX], hsum[MAX], near[4][MAX];
     static const double at[] = {-2e-3, -1e-3, 1e-3, 2e-3}, weight[] = {1, -8, 8, -1};
     double loss, other, slope = 0, scale = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -403,7 +403,7 @@ static void check_differences(scene *s, int index, int trial, int64_t n, const d
 static void differences_symmetry_linearity(void **state)
 {
     (void)state;
-    static double theta[MOST];
+    static double theta[MAX];
     for (int index = 0; index < SCENES; index++) {
         for (int trial = 0; trial < scenes[index].trials; trial++) {
             scene s;
@@ -421,10 +421,10 @@ static void differences_symmetry_linearity(void **state)
  * (la/kernel/points.c), and where the tanh behind them is flat, its slope has twice the error of the sum. */
 static void compare_types(int index, int trial)
 {
-    static double theta[MOST], v[MOST], g[MOST], hv[MOST];
-    static float theta_f[MOST], v_f[MOST], g_f[MOST], hv_f[MOST];
+    static double theta[MAX], v[MAX], g[MAX], hv[MAX];
+    static float theta_f[MAX], v_f[MAX], g_f[MAX], hv_f[MAX];
     scene s, f;
-    double loss, loss_f, most = 1, scale = 1, bound = scenes[index].build == scene_points ? 1e-3 : 1e-4;
+    double loss, loss_f, max = 1, scale = 1, bound = scenes[index].build == scene_points ? 1e-3 : 1e-4;
     open_scene(&f, index, trial, PSGD_F32);
     open_scene(&s, index, trial, PSGD_F64);
     int64_t n = psgd_graph_parameters(s.graph);
@@ -435,13 +435,13 @@ static void compare_types(int index, int trial)
     assert_ok(psgd_graph_hessian(s.graph, theta, v, g, hv, &loss));
     assert_ok(psgd_graph_hessian(f.graph, theta_f, v_f, g_f, hv_f, &loss_f));
     for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs(hv[i]));
+        max = fmax(max, fabs(hv[i]));
         scale = fmax(scale, fabs(g[i]));
     }
     assert_near("loss in f32", index, trial, loss_f, loss, 1e-4 * (1 + fabs(loss)));
     for (int64_t i = 0; i < n; i++) {
         assert_near("gradient in f32", index, trial, g_f[i], g[i], bound * scale);
-        assert_near("Hv in f32", index, trial, hv_f[i], hv[i], bound * most);
+        assert_near("Hv in f32", index, trial, hv_f[i], hv[i], bound * max);
     }
     psgd_graph_free(s.graph);
     psgd_graph_free(f.graph);

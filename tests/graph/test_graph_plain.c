@@ -5,22 +5,22 @@
 
 #include "graph/ops.h"
 
-enum { MOST = 4096 };
+enum { MAX = 4096 };
 
 typedef struct plain {
     uint64_t random;
     psgd_graph *graph;
-    double theta[MOST], expected[MOST];
+    double theta[MAX], expected[MAX];
     int64_t used; /* numbers of theta */
     int names;
     psgd_node data[2]; /* inputs, with their values */
-    double values[2][MOST];
+    double values[2][MAX];
     int data_count;
 } plain;
 
-static int64_t some(plain *p, int64_t most)
+static int64_t some(plain *p, int64_t max)
 {
-    return 1 + random_below(&p->random, most);
+    return 1 + random_below(&p->random, max);
 }
 
 /* A parameter [rows, columns] and its numbers. */
@@ -31,31 +31,31 @@ static const double *parameter(plain *p, int64_t rows, int64_t columns, psgd_nod
     *node = psgd_graph_parameter(p->graph, name, rows, columns);
     double *at = p->theta + p->used;
     p->used += rows * columns;
-    assert_true(p->used <= MOST);
+    assert_true(p->used <= MAX);
     for (int64_t i = 0; i < rows * columns; i++) at[i] = random_normal(&p->random);
     return at;
 }
 
 /* A tensor of any shape that depends on parameters: one reshaped. */
-static const double *tensor(plain *p, int modes, const int64_t *shape, psgd_node *node)
+static const double *tensor(plain *p, int ndim, const int64_t *shape, psgd_node *node)
 {
     int64_t size = 1;
-    for (int i = 0; i < modes; i++) size *= shape[i];
+    for (int i = 0; i < ndim; i++) size *= shape[i];
     const double *x = parameter(p, size, 1, node);
-    *node = psgd_graph_reshape(p->graph, *node, modes, shape);
+    *node = psgd_graph_reshape(p->graph, *node, ndim, shape);
     return x;
 }
 
 /* An input of whole numbers below classes, or of normal numbers. */
-static const double *input(plain *p, int modes, const int64_t *shape, int64_t classes, psgd_node *node)
+static const double *input(plain *p, int ndim, const int64_t *shape, int64_t classes, psgd_node *node)
 {
     double *x = p->values[p->data_count];
     int64_t size = 1;
-    for (int i = 0; i < modes; i++) size *= shape[i];
+    for (int i = 0; i < ndim; i++) size *= shape[i];
     for (int64_t i = 0; i < size; i++) {
         x[i] = classes ? (double)random_below(&p->random, classes) : random_normal(&p->random);
     }
-    *node = p->data[p->data_count++] = psgd_graph_input(p->graph, modes, shape);
+    *node = p->data[p->data_count++] = psgd_graph_input(p->graph, ndim, shape);
     return x;
 }
 
@@ -194,13 +194,13 @@ static psgd_node pool(plain *p, bool max)
         for (int64_t oy = 0; oy * stride + size <= h; oy++) {
             for (int64_t ox = 0; ox * stride + size <= w; ox++) {
                 for (int64_t j = 0; j < n; j++, at++) {
-                    double most = -INFINITY, sum = 0;
+                    double largest = -INFINITY, sum = 0;
                     for (int64_t i = 0; i < size * size; i++) {
                         double own = a[((k * h + oy * stride + i / size) * w + ox * stride + i % size) * n + j];
-                        most = fmax(most, own);
+                        largest = fmax(largest, own);
                         sum += own;
                     }
-                    p->expected[at] = max ? most : sum / (double)(size * size);
+                    p->expected[at] = max ? largest : sum / (double)(size * size);
                 }
             }
         }
@@ -221,16 +221,16 @@ static psgd_node plain_mean_pool(plain *p)
 /* One sample after the other, from a state of zeros. */
 static psgd_node recurrent(plain *p, int64_t gates)
 {
-    int64_t times = some(p, 4), in = some(p, 3), hidden = some(p, 4), n = some(p, 5), pitch = in + hidden + 1;
+    int64_t times = some(p, 4), in = some(p, 3), hidden = some(p, 4), n = some(p, 5), ld = in + hidden + 1;
     psgd_node x, W;
-    const double *a = tensor(p, 3, (int64_t[]){times, in, n}, &x), *w = parameter(p, gates * hidden, pitch, &W);
+    const double *a = tensor(p, 3, (int64_t[]){times, in, n}, &x), *w = parameter(p, gates * hidden, ld, &W);
     for (int64_t j = 0; j < n; j++) {
         double h[4] = {0}, c[4] = {0}, z[16];
         for (int64_t t = 0; t < times; t++) {
             for (int64_t i = 0; i < gates * hidden; i++) {
-                z[i] = w[i * pitch + in + hidden];
-                for (int64_t k = 0; k < in; k++) z[i] += w[i * pitch + k] * a[(t * in + k) * n + j];
-                for (int64_t k = 0; k < hidden; k++) z[i] += w[i * pitch + in + k] * h[k];
+                z[i] = w[i * ld + in + hidden];
+                for (int64_t k = 0; k < in; k++) z[i] += w[i * ld + k] * a[(t * in + k) * n + j];
+                for (int64_t k = 0; k < hidden; k++) z[i] += w[i * ld + in + k] * h[k];
             }
             for (int64_t i = 0; i < hidden; i++) {
                 if (gates == 4) {
@@ -369,9 +369,9 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 static void compare(const plain *p, const char *op, psgd_node y)
 {
     const int64_t *shape;
-    int modes = psgd_graph_shape(p->graph, y, &shape);
+    int ndim = psgd_graph_shape(p->graph, y, &shape);
     int64_t size = 1;
-    for (int i = 0; i < modes; i++) size *= shape[i];
+    for (int i = 0; i < ndim; i++) size *= shape[i];
     const double *own = psgd_graph_values(p->graph, y);
     for (int64_t i = 0; i < size; i++) {
         if (fabs(own[i] - p->expected[i]) <= 1e-13 * (1 + fabs(p->expected[i]))) continue;
@@ -396,8 +396,8 @@ static void values_are_those_of_plain_loops(void **state)
             for (int i = 0; i < p.data_count; i++) {
                 const int64_t *shape;
                 int64_t size = 1;
-                int modes = psgd_graph_shape(p.graph, p.data[i], &shape);
-                for (int m = 0; m < modes; m++) size *= shape[m];
+                int ndim = psgd_graph_shape(p.graph, p.data[i], &shape);
+                for (int m = 0; m < ndim; m++) size *= shape[m];
                 memcpy(psgd_graph_values(p.graph, p.data[i]), p.values[i], (size_t)size * sizeof(double));
             }
             assert_ok(psgd_graph_loss(p.graph, p.theta, &loss));

@@ -1,17 +1,17 @@
 /* The planner: budgets are kept, what is chosen is the richest that fits, and nothing is huge by accident. */
 #include "support.h"
 
-enum { MOST = 8 };
+enum { MAX = 8 };
 
-static psgd_plan *plan_for(int count, const int *modes, int64_t shape[][4], const char *option, const char *value)
+static psgd_plan *plan_for(int count, const int *ndim, int64_t shape[][4], const char *option, const char *value)
 {
     psgd_options *options;
     psgd_plan *plan;
-    const int64_t *each[MOST];
+    const int64_t *each[MAX];
     for (int i = 0; i < count; i++) each[i] = shape[i];
     assert_ok(psgd_options_create(NULL, &options));
     if (option) assert_ok(psgd_options_set(options, option, value));
-    assert_ok(psgd_plan_create(NULL, count, modes, each, PSGD_F32, options, &plan));
+    assert_ok(psgd_plan_create(NULL, count, ndim, each, PSGD_F32, options, &plan));
     psgd_options_free(options);
     return plan;
 }
@@ -20,12 +20,12 @@ static void budgets_are_kept_and_used(void **state)
 {
     (void)state;
     int64_t shapes[][4] = {{96, 364}, {256, 2401}, {64, 3, 7, 7}, {10}, {4096}};
-    int modes[] = {2, 2, 4, 1, 1};
+    int ndim[] = {2, 2, 4, 1, 1};
     double parameters = 96 * 364 + 256 * 2401 + 64 * 3 * 49 + 10 + 4096;
     const char *budgets[] = {"0.01", "0.5", "1.5", "10", "1000"};
     int64_t before = 0;
     for (int b = 0; b < 5; b++) {
-        psgd_plan *plan = plan_for(5, modes, shapes, "budget", budgets[b]);
+        psgd_plan *plan = plan_for(5, ndim, shapes, "budget", budgets[b]);
         int64_t total = psgd_plan_total_bytes(plan);
         assert_true((double)total <= atof(budgets[b]) * parameters * 4 + 4 * 5); /* scale alone takes a number each */
         assert_true(total >= before);
@@ -33,7 +33,7 @@ static void budgets_are_kept_and_used(void **state)
         for (int t = 0; t < 5; t++) {
             const char *next = psgd_plan_next_spec(plan, t);
             int64_t bytes;
-            assert_ok(psgd_group_cost(NULL, psgd_plan_spec(plan, t), modes[t], shapes[t], PSGD_F32, NULL, &bytes, NULL,
+            assert_ok(psgd_group_cost(NULL, psgd_plan_spec(plan, t), ndim[t], shapes[t], PSGD_F32, NULL, &bytes, NULL,
                                       NULL, NULL, NULL));
             assert_int_equal(bytes, psgd_plan_bytes(plan, t));
             if (!next) continue;
@@ -49,7 +49,7 @@ static void every_kind_of_tensor_gets_a_sensible_group(void **state)
 {
     (void)state;
     struct {
-        int modes;
+        int ndim;
         int64_t shape[4];
         const char *spec;
     } all[] = {
@@ -62,12 +62,12 @@ static void every_kind_of_tensor_gets_a_sensible_group(void **state)
         {1, {1}, "tri"},
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        psgd_plan *plan = plan_for(1, &all[i].modes, &all[i].shape, NULL, NULL);
+        psgd_plan *plan = plan_for(1, &all[i].ndim, &all[i].shape, NULL, NULL);
         psgd_precond *precond;
         assert_string_equal(psgd_plan_spec(plan, 0), all[i].spec);
         psgd_plan_free(plan);
         if (all[i].shape[0] > 1000) continue;
-        assert_ok(psgd_precond_create(NULL, " auto ", all[i].modes, all[i].shape, PSGD_F32, NULL, &precond));
+        assert_ok(psgd_precond_create(NULL, " auto ", all[i].ndim, all[i].shape, PSGD_F32, NULL, &precond));
         int64_t widest = 0;
         for (int f = 0; f < psgd_precond_factor_count(precond); f++) {
             widest = psgd_precond_factor_size(precond, f) > widest ? psgd_precond_factor_size(precond, f) : widest;
@@ -81,8 +81,8 @@ static void a_huge_budget_makes_no_huge_triangle(void **state)
 {
     (void)state;
     int64_t shapes[][4] = {{64, 64, 3, 3}, {20000}, {20000, 30}};
-    int modes[] = {4, 1, 2};
-    psgd_plan *plan = plan_for(3, modes, shapes, "budget", "1e9");
+    int ndim[] = {4, 1, 2};
+    psgd_plan *plan = plan_for(3, ndim, shapes, "budget", "1e9");
     assert_string_equal(psgd_plan_spec(plan, 0), "kron(tri,tri,tri,tri)");
     assert_string_equal(psgd_plan_spec(plan, 1), "lra(10)");
     assert_string_equal(psgd_plan_spec(plan, 2), "kron(diag,tri)");
@@ -93,15 +93,15 @@ static void time_is_a_budget_too(void **state)
 {
     (void)state;
     int64_t shapes[][4] = {{4096, 4097}};
-    int modes[] = {2};
+    int ndim[] = {2};
     psgd_options *options;
     psgd_plan *plan;
     const int64_t *each[] = {shapes[0]};
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "time", "0.5"));
-    assert_fails(psgd_plan_create(NULL, 1, modes, each, PSGD_F32, options, &plan), PSGD_ERR_ARGUMENT, "gradient-flops");
+    assert_fails(psgd_plan_create(NULL, 1, ndim, each, PSGD_F32, options, &plan), PSGD_ERR_ARGUMENT, "gradient-flops");
     assert_ok(psgd_options_set(options, "gradient-flops", "1e9"));
-    assert_ok(psgd_plan_create(NULL, 1, modes, each, PSGD_F32, options, &plan));
+    assert_ok(psgd_plan_create(NULL, 1, ndim, each, PSGD_F32, options, &plan));
     assert_true(psgd_plan_total_flops(plan) <= 0.5e9);
     assert_non_null(psgd_plan_next_spec(plan, 0));
     assert_true(psgd_plan_next_flops(plan, 0) > 0.5e9);

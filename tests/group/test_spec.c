@@ -2,10 +2,10 @@
 #include "specs.h"
 #include "support.h"
 
-static psgd_status try_spec(const char *spec, int modes, const int64_t *shape)
+static psgd_status try_spec(const char *spec, int ndim, const int64_t *shape)
 {
     psgd_precond *precond = (psgd_precond *)&precond; /* anything but NULL */
-    psgd_status status = psgd_precond_create(NULL, spec, modes, shape, PSGD_F32, NULL, &precond);
+    psgd_status status = psgd_precond_create(NULL, spec, ndim, shape, PSGD_F32, NULL, &precond);
     if (status == PSGD_OK) {
         psgd_precond_free(precond);
     } else {
@@ -16,7 +16,7 @@ static psgd_status try_spec(const char *spec, int modes, const int64_t *shape)
 
 typedef struct refusal {
     const char *spec;
-    int modes;
+    int ndim;
     int64_t shape[3];
     const char *words, *more; /* both are in the sentence */
 } refusal;
@@ -81,7 +81,7 @@ static void wrong_specs_are_refused_with_what_and_where(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const refusal *r = &refusals[i];
-        psgd_status status = try_spec(r->spec, r->modes, r->shape);
+        psgd_status status = try_spec(r->spec, r->ndim, r->shape);
         const char *said = psgd_last_error();
         if (status != PSGD_ERR_SPEC || !strstr(said, r->words) || !strstr(said, r->more)) {
             print_error("'%s': status %d, expected '%s' and '%s' in: %s\n", r->spec, (int)status, r->words, r->more,
@@ -98,9 +98,9 @@ static void cost_and_tree_refuse_as_create_does(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const refusal *r = &refusals[i];
         char *tree = (char *)&tree;
-        assert_fails(psgd_group_cost(NULL, r->spec, r->modes, r->shape, PSGD_F64, NULL, NULL, NULL, NULL, NULL, NULL),
+        assert_fails(psgd_group_cost(NULL, r->spec, r->ndim, r->shape, PSGD_F64, NULL, NULL, NULL, NULL, NULL, NULL),
                      PSGD_ERR_SPEC, r->words);
-        assert_fails(psgd_group_tree(NULL, r->spec, r->modes, r->shape, PSGD_F64, &tree), PSGD_ERR_SPEC, r->words);
+        assert_fails(psgd_group_tree(NULL, r->spec, r->ndim, r->shape, PSGD_F64, &tree), PSGD_ERR_SPEC, r->words);
         assert_null(tree);
     }
 }
@@ -183,19 +183,19 @@ static void enormous_groups_are_refused(void **state)
 {
     (void)state;
     int64_t n = (int64_t)1 << 40, m = 4294967294, k = 2147483646;
-    int64_t numbers, bytes;
+    int64_t size, bytes;
     assert_fails(try_spec("tri", 1, &n), PSGD_ERR_SPEC, "larger than BLAS can count");
     assert_fails(try_spec("dense", 1, &n), PSGD_ERR_SPEC, "larger than BLAS can count");
     assert_fails(try_spec("block(diag:2147483647,diag:2147483647)", 1, &m), PSGD_ERR_NO_MEMORY, "GB");
-    assert_ok(psgd_group_cost(NULL, "diag", 1, &n, PSGD_F32, &numbers, &bytes, NULL, NULL, NULL, NULL));
-    assert_true(numbers == n && bytes == 4 * n);
-    assert_ok(psgd_group_cost(NULL, "sum(tri:1073741823,tri:1073741823)", 1, &k, PSGD_F32, &numbers, &bytes, NULL, NULL,
+    assert_ok(psgd_group_cost(NULL, "diag", 1, &n, PSGD_F32, &size, &bytes, NULL, NULL, NULL, NULL));
+    assert_true(size == n && bytes == 4 * n);
+    assert_ok(psgd_group_cost(NULL, "sum(tri:1073741823,tri:1073741823)", 1, &k, PSGD_F32, &size, &bytes, NULL, NULL,
                               NULL, NULL));
     char spec[4096] = "sum(";
     for (int i = 0; i < 40; i++) strcat(spec, i ? ",tri:1073741823" : "tri:1073741823");
     strcat(spec, ")");
     n = (int64_t)40 * 1073741823;
-    assert_fails(psgd_group_cost(NULL, spec, 1, &n, PSGD_F64, &numbers, &bytes, NULL, NULL, NULL, NULL),
+    assert_fails(psgd_group_cost(NULL, spec, 1, &n, PSGD_F64, &size, &bytes, NULL, NULL, NULL, NULL),
                  PSGD_ERR_NO_MEMORY, "more bytes than can be counted");
 }
 
@@ -304,7 +304,7 @@ static void trees_show_transposes_by_their_names(void **state)
     (void)state;
     static const struct {
         const char *spec;
-        int modes;
+        int ndim;
         int64_t shape[2];
         const char *lines[6];
     } shown[] = {
@@ -325,7 +325,7 @@ static void trees_show_transposes_by_their_names(void **state)
     };
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         char *tree, *at;
-        assert_ok(psgd_group_tree(NULL, shown[i].spec, shown[i].modes, shown[i].shape, PSGD_F32, &tree));
+        assert_ok(psgd_group_tree(NULL, shown[i].spec, shown[i].ndim, shown[i].shape, PSGD_F32, &tree));
         at = tree;
         for (int k = 0; k < 6 && shown[i].lines[k]; k++) {
             if (!at || strncmp(at, shown[i].lines[k], strlen(shown[i].lines[k]))) {
@@ -340,12 +340,12 @@ static void trees_show_transposes_by_their_names(void **state)
 }
 
 /* The numbers of the table in DESIGN.md. */
-static void numbers_are_those_of_the_design(void **state)
+static void size_are_those_of_the_design(void **state)
 {
     (void)state;
     static const struct {
         const char *spec;
-        int64_t n, numbers;
+        int64_t n, size;
     } rows[] = {{"identity", 7, 0},
                 {"scale", 7, 1},
                 {"diag", 7, 7},
@@ -363,9 +363,9 @@ static void numbers_are_those_of_the_design(void **state)
                 {"sum(tri:3,diag:4)", 7, 10},
                 {"sum(kron(tri:3,tri:4),diag:5)", 17, 21}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        int64_t numbers;
-        assert_ok(psgd_group_cost(NULL, rows[i].spec, 1, &rows[i].n, PSGD_F32, &numbers, NULL, NULL, NULL, NULL, NULL));
-        assert_int_equal(numbers, rows[i].numbers);
+        int64_t size;
+        assert_ok(psgd_group_cost(NULL, rows[i].spec, 1, &rows[i].n, PSGD_F32, &size, NULL, NULL, NULL, NULL, NULL));
+        assert_int_equal(size, rows[i].size);
     }
 }
 
@@ -383,7 +383,7 @@ int main(void)
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(calls_refuse_what_they_cannot_take),
         cmocka_unit_test(trees_show_transposes_by_their_names),
-        cmocka_unit_test(numbers_are_those_of_the_design),
+        cmocka_unit_test(size_are_those_of_the_design),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

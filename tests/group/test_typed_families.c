@@ -7,11 +7,11 @@
 
 #include <float.h>
 
-enum { MOST = 12 };
+enum { MAX = 12 };
 
 typedef struct dense {
     int n;
-    double x[MOST][MOST];
+    double x[MAX][MAX];
 } dense;
 
 #ifdef PSGD_REAL_F64
@@ -78,11 +78,11 @@ static void times(const dense *M, const double *x, double *y)
 
 static double largest(const dense *M)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < M->n; i++) {
-        for (int j = 0; j < M->n; j++) most = fmax(most, fabs(M->x[i][j]));
+        for (int j = 0; j < M->n; j++) max = fmax(max, fabs(M->x[i][j]));
     }
-    return most;
+    return max;
 }
 
 static double frobenius(const dense *M)
@@ -98,7 +98,7 @@ static double frobenius(const dense *M)
 static double spectral(const dense *M)
 {
     dense T = transpose(M), G = product(&T, M);
-    double x[MOST], y[MOST], norm = 0;
+    double x[MAX], y[MAX], norm = 0;
     for (int i = 0; i < M->n; i++) x[i] = 1 + 0.1 * i;
     for (int k = 0; k < 3000; k++) {
         times(&G, x, y);
@@ -146,7 +146,7 @@ static psgd_precond *make(const char *source, int64_t n, const char *norm, doubl
 
 static dense factor(const psgd_precond *precond, int n)
 {
-    real Q[MOST * MOST];
+    real Q[MAX * MAX];
     dense M = {.n = n};
     assert_ok(psgd_precond_factor(precond, 0, Q));
     for (int i = 0; i < n * n; i++) M.x[i / n][i % n] = (double)Q[i];
@@ -165,10 +165,10 @@ static void assert_close(const dense *X, const dense *Y, const char *what)
 }
 
 /* c of a step: running is that of "second". Sizes are of R as a mean over the pairs. */
-static double step_of(const char *norm, double step, double most, double size, double second, double *running)
+static double step_of(const char *norm, double step, double max, double size, double second, double *running)
 {
     if (!strcmp(norm, "none")) return 2 * step;
-    if (!strcmp(norm, "max")) return most > 0 ? step / most : 0;
+    if (!strcmp(norm, "max")) return max > 0 ? step / max : 0;
     if (!strcmp(norm, "spectral")) return size > 0 ? step / size : 0;
     *running = fmax(0.9 * *running + 0.1 * second, second);
     return second > 0 ? step / *running : 0;
@@ -176,7 +176,7 @@ static double step_of(const char *norm, double step, double most, double size, d
 
 typedef struct lra_parts {
     dense UVt;
-    double d[MOST], U[MOST][MOST], V[MOST][MOST]; /* [n][r] */
+    double d[MAX], U[MAX][MAX], V[MAX][MAX]; /* [n][r] */
 } lra_parts;
 
 static lra_parts read_lra(const psgd_precond *precond, int n)
@@ -227,14 +227,14 @@ static void lra_reference(lra_parts *p, int n, int r, int pairs, bool on_v, cons
 {
     dense core = lra_core(p, n, r), Q = lra_dense(p, n, r), Qt = transpose(&Q), P = product(&Qt, &Q), Pi = inverse(P),
           Qit = inverse(Qt), R = {.n = n}, S = {.n = n}, W = {.n = n};
-    double g[MOST] = {0}, both[MOST] = {0}, size = 0, second = 0;
+    double g[MAX] = {0}, both[MAX] = {0}, size = 0, second = 0;
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++) {
             for (int k = 0; k < r; k++) W.x[i][j] += on_v ? p->U[i][k] * p->U[j][k] : p->V[i][k] * p->V[j][k];
         }
     }
     for (int k = 0; k < pairs; k++) {
-        double x[MOST], y[MOST], Ph[MOST], Pv[MOST], a[MOST], b[MOST], Wa[MOST], Wb[MOST];
+        double x[MAX], y[MAX], Ph[MAX], Pv[MAX], a[MAX], b[MAX], Wa[MAX], Wb[MAX];
         dense one = {.n = n};
         for (int i = 0; i < n; i++) x[i] = (double)h[k * n + i], y[i] = (double)v[k * n + i];
         times(&P, x, Ph);
@@ -254,10 +254,10 @@ static void lra_reference(lra_parts *p, int n, int r, int pairs, bool on_v, cons
         size += spectral(&one);
         second += (norm2(n, a) * norm2(n, Wa) + norm2(n, b) * norm2(n, Wb)) / pairs;
     }
-    double most = 0, most_both = 0;
-    for (int i = 0; i < n; i++) most = fmax(most, fabs(g[i])), most_both = fmax(most_both, both[i]);
+    double max = 0, max_both = 0;
+    for (int i = 0; i < n; i++) max = fmax(max, fabs(g[i])), max_both = fmax(max_both, both[i]);
     R = on_v ? product(&W, &S) : product(&S, &W);
-    double c_d = step_of(norm, step, most, most, most_both, &running[0]);
+    double c_d = step_of(norm, step, max, max, max_both, &running[0]);
     double c = r ? step_of(norm, step, largest(&R), size, second, &running[on_v ? 2 : 1]) : 0;
 
     /* I + UV' <- (I - cR)(I + UV') by moving U or V alone. */
@@ -361,7 +361,7 @@ static void splu_reference(splu_parts *p, int n, int r, int pairs, const char *n
     dense Q = product(&p->L, &p->U), Qt = transpose(&Q), P = product(&Qt, &Q), Pi = inverse(P), Qit = inverse(Qt);
     dense RL = {.n = n}, RU = {.n = n}, SL = {.n = n}, SU = {.n = n};
     for (int k = 0; k < pairs; k++) {
-        double x[MOST], y[MOST], Ph[MOST], Pv[MOST], a[MOST], b[MOST];
+        double x[MAX], y[MAX], Ph[MAX], Pv[MAX], a[MAX], b[MAX];
         for (int i = 0; i < n; i++) x[i] = (double)h[k * n + i], y[i] = (double)v[k * n + i];
         times(&P, x, Ph);
         times(&Pi, y, Pv);

@@ -12,7 +12,7 @@ static const double EPSILON = REAL_EPSILON;
 
 typedef struct subject {
     const char *spec;
-    int modes;
+    int ndim;
     const int64_t *shape;
     int64_t n;
     psgd_precond *precond;
@@ -48,14 +48,14 @@ static psgd_precond *make(const subject *s, const char *norm, double step)
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "norm", norm));
     assert_ok(psgd_options_set_number(options, "step", step));
-    assert_ok(psgd_precond_create(NULL, s->spec, s->modes, s->shape, REAL_DTYPE, options, &precond));
+    assert_ok(psgd_precond_create(NULL, s->spec, s->ndim, s->shape, REAL_DTYPE, options, &precond));
     psgd_options_free(options);
     return precond;
 }
 
-static void start(subject *s, const char *spec, int modes, const int64_t *shape, uint64_t seed)
+static void start(subject *s, const char *spec, int ndim, const int64_t *shape, uint64_t seed)
 {
-    *s = (subject){.spec = spec, .modes = modes, .shape = shape, .seed = seed};
+    *s = (subject){.spec = spec, .ndim = ndim, .shape = shape, .seed = seed};
     s->precond = make(s, "spectral", 0.3);
     s->n = psgd_precond_size(s->precond);
     advance(s, s->precond, 6);
@@ -72,7 +72,7 @@ static double *factor(const psgd_precond *precond, int i)
     return Q;
 }
 
-static double most(int64_t n, const double *x)
+static double max(int64_t n, const double *x)
 {
     double m = 0;
     for (int64_t i = 0; i < n; i++) m = fmax(m, fabs(x[i]));
@@ -233,7 +233,7 @@ static void check_figures(subject *s)
 
 static void assert_inside(const subject *s, const char *what, const ref_node *node, const double *Q)
 {
-    double out = ref_outside(node, Q), size = most(node->n * node->n, Q);
+    double out = ref_outside(node, Q), size = max(node->n * node->n, Q);
     if (out <= 64 * EPSILON * size) return;
     print_error("%s: %s leaves the group by %g of %g\n", s->spec, what, out, size);
     fail();
@@ -243,7 +243,7 @@ static void assert_inside(const subject *s, const char *what, const ref_node *no
 static void check_closure(subject *s)
 {
     subject other = *s;
-    ref_node *tree = ref_parse(s->spec, s->modes, s->shape);
+    ref_node *tree = ref_parse(s->spec, s->ndim, s->shape);
     other.precond = make(s, "spectral", 0.3);
     advance(&other, other.precond, 5);
     for (int i = 0; i < psgd_precond_factor_count(s->precond); i++) {
@@ -271,13 +271,13 @@ static void for_all(void (*check)(subject *))
     int64_t shape[4];
     subject s;
     for (int i = 0; i < instance_count; i++) {
-        start(&s, instances[i].spec, instances[i].modes, instances[i].shape, next_random(&seed));
+        start(&s, instances[i].spec, instances[i].ndim, instances[i].shape, next_random(&seed));
         check(&s);
         psgd_precond_free(s.precond);
     }
     for (int k = 0; k < 100; k++) {
-        int modes = random_spec(&seed, 60, spec, shape);
-        start(&s, spec, modes, shape, next_random(&seed));
+        int ndim = random_spec(&seed, 60, spec, shape);
+        start(&s, spec, ndim, shape, next_random(&seed));
         check(&s);
         psgd_precond_free(s.precond);
     }
@@ -402,7 +402,7 @@ static void assert_alive(const subject *s, const psgd_precond *precond, const re
 /* Thousands of steps of nearly the full size, with the normalisers that promise it. */
 static void check_survival(subject *s)
 {
-    ref_node *tree = ref_parse(s->spec, s->modes, s->shape);
+    ref_node *tree = ref_parse(s->spec, s->ndim, s->shape);
     bool unprotected = contains(tree, REF_DENSE) || contains(tree, REF_XMAT);
     for (int spectral = unprotected; spectral < 2; spectral++) {
         psgd_precond *precond = make(s, spectral ? "spectral" : "max", 0.99);
@@ -420,7 +420,7 @@ static void q_survives_steps_near_one(void **state)
     (void)state;
     subject s;
     for (int i = 0; i < instance_count; i++) {
-        start(&s, instances[i].spec, instances[i].modes, instances[i].shape, 9 + (uint64_t)i);
+        start(&s, instances[i].spec, instances[i].ndim, instances[i].shape, 9 + (uint64_t)i);
         check_survival(&s);
         psgd_precond_free(s.precond);
     }
@@ -435,7 +435,7 @@ static void the_inverse_of_dense_stays_its_inverse(void **state)
                                      {"dense", "kron(dense,diag)", 2, {7, 2}}};
     subject s;
     for (int i = 0; i < 3; i++) {
-        start(&s, dense[i].spec, dense[i].modes, dense[i].shape, 55);
+        start(&s, dense[i].spec, dense[i].ndim, dense[i].shape, 55);
         for (int k = 0; k < 20; k++) {
             double condition;
             advance(&s, s.precond, 300);

@@ -51,7 +51,7 @@ static void visit_units(subject *s, group_unit visit)
 static psgd_status move_unit(group *unit, const group_pair *pair, void *data)
 {
     (void)data;
-    real *R = reals(unit->ops->r_numbers(unit));
+    real *R = reals(unit->ops->r_size(unit));
     unit->ops->project(unit, pair->A, pair->B, -1, false, R);
     double size = (double)unit->ops->r_spectral(unit, R);
     real c = (real)(size > 0 ? 0.2 / size : 0);
@@ -61,11 +61,11 @@ static psgd_status move_unit(group *unit, const group_pair *pair, void *data)
     return PSGD_OK;
 }
 
-static void start(subject *s, const char *source, int modes, const int64_t *shape, uint64_t seed)
+static void start(subject *s, const char *source, int ndim, const int64_t *shape, uint64_t seed)
 {
     *s = (subject){.spec = source, .seed = seed};
     assert_ok(psgd__spec_parse(NULL, source, &s->tree));
-    assert_ok(psgd__spec_fit(&s->tree, modes, shape));
+    assert_ok(psgd__spec_fit(&s->tree, ndim, shape));
     psgd__work_begin(&s->work);
     group_args args = {.pairs = 1, .work = &s->work};
     assert_ok(psgd__group_create(&args, &s->tree, &s->root));
@@ -134,7 +134,7 @@ static double product(int64_t n, const double *S, const real *G)
 /* Another element of the algebra: the projection of random fibres of the same form. */
 static real *random_element(subject *s, const group *unit, const group_pair *pair)
 {
-    real *R = reals(unit->ops->r_numbers(unit)), *A = reals(s->n), *B = reals(s->n);
+    real *R = reals(unit->ops->r_size(unit)), *A = reals(s->n), *B = reals(s->n);
     group_pair other = *pair;
     fill(&s->seed, s->n, A);
     fill(&s->seed, s->n, B);
@@ -170,19 +170,19 @@ static psgd_status check_projection(group *unit, const group_pair *pair, void *d
 {
     subject *s = data;
     int64_t n = unit->n;
-    real *R = reals(unit->ops->r_numbers(unit)), *G = random_element(s, unit, pair);
+    real *R = reals(unit->ops->r_size(unit)), *G = random_element(s, unit, pair);
     unit->ops->project(unit, pair->A, pair->B, -1, false, R);
     real *Rd = dense_r(unit, R, false), *Rt = dense_r(unit, R, true), *Gd = dense_r(unit, G, false);
-    double *S = outer(pair), *wide = calloc((size_t)(n * n) + 1, sizeof(double)), most = 0;
+    double *S = outer(pair), *wide = calloc((size_t)(n * n) + 1, sizeof(double)), max = 0;
     double tolerance = rounding(pair);
     for (int64_t i = 0; i < n * n; i++) {
         wide[i] = (double)Rd[i];
-        most = fmax(most, fabs((double)Rd[i]));
+        max = fmax(max, fabs((double)Rd[i]));
         assert_near(s, unit, "R' by r_mul_t", (double)Rt[i % n * n + i / n], (double)Rd[i], tolerance);
     }
     assert_near(s, unit, "<S, G>", product(n, S, Gd), product(n, wide, Gd), tolerance * (1 + frobenius(n, Gd)));
     assert_near(s, unit, "<S, R>", product(n, S, Rd), product(n, wide, Rd), tolerance * (1 + frobenius(n, Rd)));
-    assert_near(s, unit, "max |R|", (double)unit->ops->r_max(unit, R), most, tolerance);
+    assert_near(s, unit, "max |R|", (double)unit->ops->r_max(unit, R), max, tolerance);
     free(R);
     free(G);
     free(Rd);
@@ -198,7 +198,7 @@ static psgd_status check_spectral(group *unit, const group_pair *pair, void *dat
 {
     subject *s = data;
     int64_t n = unit->n;
-    real *R = reals(unit->ops->r_numbers(unit)), *x = reals(n);
+    real *R = reals(unit->ops->r_size(unit)), *x = reals(n);
     unit->ops->project(unit, pair->A, pair->B, -1, false, R);
     real *Rd = dense_r(unit, R, false);
     double bound = (double)unit->ops->r_spectral(unit, R), gain = 0;
@@ -224,7 +224,7 @@ static psgd_status check_spectral(group *unit, const group_pair *pair, void *dat
 }
 
 typedef struct memory {
-    real *numbers;
+    real *kept;
     int64_t at;
     bool save;
 } memory;
@@ -232,7 +232,7 @@ typedef struct memory {
 static void copy_state(void *data, real *x, int64_t count)
 {
     memory *m = data;
-    real *kept = m->numbers + m->at;
+    real *kept = m->kept + m->at;
     memcpy(m->save ? kept : x, m->save ? x : kept, (size_t)count * sizeof(real));
     m->at += count;
 }
@@ -245,15 +245,15 @@ static void count_state(void *data, real *x, int64_t count)
 
 static double criterion_at(subject *s, group *unit, real c, const real *G, memory *kept)
 {
-    int64_t numbers = unit->ops->r_numbers(unit);
-    real *copy = reals(numbers), *A = reals(s->n), *B = reals(s->n);
-    memcpy(copy, G, (size_t)numbers * sizeof(real));
+    int64_t size = unit->ops->r_size(unit);
+    real *copy = reals(size), *A = reals(s->n), *B = reals(s->n);
+    memcpy(copy, G, (size_t)size * sizeof(real));
     memcpy(A, s->A, (size_t)s->n * sizeof(real));
     memcpy(B, s->B, (size_t)s->n * sizeof(real));
     assert_true(unit->ops->inside(unit, c, copy));
     unit->ops->retract(unit, c, copy);
     double value = form(s);
-    *kept = (memory){.numbers = kept->numbers};
+    *kept = (memory){.kept = kept->kept};
     psgd__group_visit(unit, copy_state, kept);
     memcpy(s->A, A, (size_t)s->n * sizeof(real));
     memcpy(s->B, B, (size_t)s->n * sizeof(real));
@@ -269,10 +269,10 @@ static psgd_status check_gradient(group *unit, const group_pair *pair, void *dat
     subject *s = data;
     int64_t count = 0;
     psgd__group_visit(unit, count_state, &count);
-    memory kept = {.numbers = reals(count), .save = true};
+    memory kept = {.kept = reals(count), .save = true};
     psgd__group_visit(unit, copy_state, &kept);
 
-    real *R = reals(unit->ops->r_numbers(unit)), *G = random_element(s, unit, pair);
+    real *R = reals(unit->ops->r_size(unit)), *G = random_element(s, unit, pair);
     unit->ops->project(unit, pair->A, pair->B, -1, false, R);
     real *Rd = dense_r(unit, R, false), *Gd = dense_r(unit, G, false);
     double size = frobenius(unit->n, Gd), here = la_dot(s->n, s->A, s->A) + la_dot(s->n, s->B, s->B);
@@ -287,7 +287,7 @@ static psgd_status check_gradient(group *unit, const group_pair *pair, void *dat
     free(G);
     free(Rd);
     free(Gd);
-    free(kept.numbers);
+    free(kept.kept);
     return PSGD_OK;
 }
 
@@ -298,14 +298,14 @@ static void for_all(group_unit check)
     int64_t shape[4];
     subject s;
     for (int i = 0; i < instance_count; i++) {
-        start(&s, instances[i].spec, instances[i].modes, instances[i].shape, next_random(&seed));
+        start(&s, instances[i].spec, instances[i].ndim, instances[i].shape, next_random(&seed));
         form(&s);
         visit_units(&s, check);
         stop(&s);
     }
     for (int k = 0; k < 200; k++) {
-        int modes = random_spec(&seed, 60, source, shape);
-        start(&s, source, modes, shape, next_random(&seed));
+        int ndim = random_spec(&seed, 60, source, shape);
+        start(&s, source, ndim, shape, next_random(&seed));
         form(&s);
         visit_units(&s, check);
         stop(&s);

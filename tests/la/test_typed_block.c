@@ -6,9 +6,9 @@
 #include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
 
-enum { MOST = 53, MOST_PANEL = 32, MANY = 1031 };
+enum { MAX = 53, MAX_PANEL = 32, MANY = 1031 };
 
-static const int64_t sides[] = {1, 2, 4, 5, 11, 12, 13, 24, 29, MOST};
+static const int64_t sides[] = {1, 2, 4, 5, 11, 12, 13, 24, 29, MAX};
 
 /* A triangle whose inverse is tame; what does not belong to it is not a number. */
 static void fill_triangle(uint64_t *seed, int64_t n, bool lower, real *T)
@@ -45,14 +45,14 @@ static void plain_mul(const la_tri *t, const double *x, double *y)
 
 static void check_triangle(const la_kernels *k, const la_tri *t, int64_t width, uint64_t *seed)
 {
-    _Alignas(64) real X[MOST * MOST_PANEL], Y[MOST * MOST_PANEL], Z[MOST * MOST_PANEL];
+    _Alignas(64) real X[MAX * MAX_PANEL], Y[MAX * MAX_PANEL], Z[MAX * MAX_PANEL];
     fill(seed, t->n * k->panel, X);
     memcpy(Y, X, sizeof X);
     memcpy(Z, X, sizeof X);
     k->tri_mul(t, width, Y);
     k->tri_retract(t, width, (real)0.3, Z);
     for (int64_t j = 0; j < width; j++) {
-        double x[MOST], y[MOST];
+        double x[MAX], y[MAX];
         for (int64_t i = 0; i < t->n; i++) x[i] = (double)X[i * k->panel + j];
         plain_mul(t, x, y);
         for (int64_t i = 0; i < t->n; i++) {
@@ -70,10 +70,10 @@ static void panels_match_plain_loops(void **state)
 {
     (void)state;
     uint64_t seed = 11;
-    real T[MOST * MOST];
+    real T[MAX * MAX];
     for (int table = 0; table < la_table_count(); table++) {
         const la_kernels *k = la_table(table);
-        assert_true(k->panel <= MOST_PANEL);
+        assert_true(k->panel <= MAX_PANEL);
         for (size_t s = 0; s < sizeof sides / sizeof sides[0]; s++) {
             int64_t n = sides[s];
             for (int which = 0; which < 4; which++) {
@@ -93,8 +93,8 @@ static void panels_hold_what_was_loaded(void **state)
 {
     (void)state;
     uint64_t seed = 12;
-    real x[(MOST + 3) * (MOST + 3)], y[(MOST + 3) * (MOST + 3)], P[MOST * MOST_PANEL], X[MOST * MOST_PANEL];
-    int64_t apart = MOST + 3;
+    real x[(MAX + 3) * (MAX + 3)], y[(MAX + 3) * (MAX + 3)], P[MAX * MAX_PANEL], X[MAX * MAX_PANEL];
+    int64_t apart = MAX + 3;
     for (int table = 0; table < la_table_count(); table++) {
         const la_kernels *k = la_table(table);
         for (int64_t width = 1; width <= k->panel; width += width < 3 ? 1 : k->panel / 4) {
@@ -123,37 +123,37 @@ static void patches_match_plain_loops(void **state)
     (void)state;
     enum { COUNT = 37 };
     uint64_t seed = 13;
-    static real X[(COUNT + 1) * MOST + MOST_PANEL], R[MOST * MOST], S[MOST * MOST];
+    static real X[(COUNT + 1) * MAX + MAX_PANEL], R[MAX * MAX], S[MAX * MAX];
     for (int table = 0; table < la_table_count(); table++) {
         const la_kernels *k = la_table(table);
-        for (int64_t columns = 1; columns <= MOST; columns += 3) {
+        for (int64_t columns = 1; columns <= MAX; columns += 3) {
             int64_t rows = columns % (2 * k->block) + 1, from = columns % 3;
             bool add = columns % 2;
-            fill(&seed, (COUNT + 1) * MOST, X);
-            fill(&seed, MOST * MOST, R);
+            fill(&seed, (COUNT + 1) * MAX, X);
+            fill(&seed, MAX * MAX, R);
             memcpy(S, R, sizeof R);
-            k->patch(&(la_patch){.rows = rows,
-                                 .columns = columns,
-                                 .depth = COUNT,
-                                 .A = X,
-                                 .B = X + from,
-                                 .row = 1,
-                                 .column = MOST,
-                                 .b_pitch = MOST,
-                                 .c_pitch = MOST,
-                                 .alpha = -1,
-                                 .add = add,
-                                 .C = R});
-            for (int64_t i = 0; i < MOST; i++) {
-                for (int64_t j = 0; j < MOST; j++) {
-                    double want = (double)S[i * MOST + j];
+            k->im2col(&(la_im2col){.rows = rows,
+                                   .columns = columns,
+                                   .depth = COUNT,
+                                   .A = X,
+                                   .B = X + from,
+                                   .row = 1,
+                                   .column = MAX,
+                                   .b_ld = MAX,
+                                   .c_ld = MAX,
+                                   .alpha = -1,
+                                   .add = add,
+                                   .C = R});
+            for (int64_t i = 0; i < MAX; i++) {
+                for (int64_t j = 0; j < MAX; j++) {
+                    double want = (double)S[i * MAX + j];
                     if (i < rows && j < columns) {
                         if (!add) want = 0;
                         for (int64_t l = 0; l < COUNT; l++) {
-                            want -= (double)X[l * MOST + i] * (double)X[l * MOST + from + j];
+                            want -= (double)X[l * MAX + i] * (double)X[l * MAX + from + j];
                         }
                     }
-                    assert_near((double)R[i * MOST + j], want, COUNT);
+                    assert_near((double)R[i * MAX + j], want, COUNT);
                 }
             }
         }
@@ -191,7 +191,7 @@ static void products_of_views_match_plain_loops(void **state)
                     double want = 0, size = 1;
                     for (int64_t o = 0; o < X.outer; o++) {
                         for (int64_t l = 0; l < inner; l++) {
-                            int64_t p = o * X.pitch + i * inner + l, q = o * X.pitch + j * inner + l;
+                            int64_t p = o * X.ld + i * inner + l, q = o * X.ld + j * inner + l;
                             want += (double)A[p] * (double)A[q] - (double)B[p] * (double)B[q];
                             size += fabs((double)A[p] * (double)A[q]) + fabs((double)B[p] * (double)B[q]);
                         }

@@ -182,9 +182,9 @@ static void points_match_plain_loops(void **state)
         s.out = 1 + random_below(&random, 9);
         s.kh = s.kw = trial % 2 ? 3 : 5;
         s.padding = random_below(&random, s.kh);
-        int64_t least = s.kh > 2 * s.padding ? s.kh - 2 * s.padding : 1;
-        s.h = least + random_below(&random, 9);
-        s.w = least + random_below(&random, 9);
+        int64_t min = s.kh > 2 * s.padding ? s.kh - 2 * s.padding : 1;
+        s.h = min + random_below(&random, 9);
+        s.w = min + random_below(&random, 9);
         if (trial % 5 == 0) s.n = 1;
         assert_true(la_winograd_fits(&s));
         check(&by_points, s, 200 + (uint64_t)trial);

@@ -9,7 +9,7 @@
 
 typedef struct fast_case {
     const char *spec;
-    int modes;
+    int ndim;
     int64_t shape[3];
 } fast_case;
 
@@ -53,7 +53,7 @@ static const char *const norms[] = {"max", "spectral", "second", "none"};
 static int64_t size_of(const fast_case *c)
 {
     int64_t n = 1;
-    for (int i = 0; i < c->modes; i++) n *= c->shape[i];
+    for (int i = 0; i < c->ndim; i++) n *= c->shape[i];
     return n;
 }
 
@@ -68,7 +68,7 @@ static psgd_precond *create(const fast_case *c, const char *norm, double damping
         assert_ok(psgd_options_set(options, "criterion", "fisher"));
         assert_ok(psgd_options_set_number(options, "damping", damping));
     }
-    assert_ok(psgd_precond_create(NULL, c->spec, c->modes, c->shape, REAL_DTYPE, options, &p));
+    assert_ok(psgd_precond_create(NULL, c->spec, c->ndim, c->shape, REAL_DTYPE, options, &p));
     psgd_options_free(options);
     p->plain = plain;
     return p;
@@ -104,9 +104,9 @@ static real *applied(const psgd_precond *p, psgd_operator what)
 
 static double largest(int64_t n, const real *x)
 {
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)x[i]));
-    return most;
+    double max = 0;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, fabs((double)x[i]));
+    return max;
 }
 
 /* Sums of up to a few thousand terms in another order, and 8 updates that build on each other: 1000 epsilon of the
@@ -126,7 +126,7 @@ static void fast_and_plain_agree(void **state)
 {
     (void)state;
     for (int i = 0; i < CASES; i++) {
-        bool slow = cases[i].modes == 1 && strstr(cases[i].spec, "tri") && cases[i].shape[0] > 1000;
+        bool slow = cases[i].ndim == 1 && strstr(cases[i].spec, "tri") && cases[i].shape[0] > 1000;
         for (int m = 0; m < (slow ? 1 : 4); m++) {
             double damping = m % 2 ? 0.3 : 0;
             psgd_precond *fast = create(&cases[i], norms[m], damping, false);

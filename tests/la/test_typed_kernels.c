@@ -53,10 +53,10 @@ static void run_triangle(const la_kernels *k, int64_t n, arrays *x)
     k->rows_retract(n, (real)0.01, some, some + 0, own, x->b, x->f);
 }
 
-static void run_capture(const la_kernels *k, int64_t n, arrays *x)
+static void run_fused(const la_kernels *k, int64_t n, arrays *x)
 {
-    x->value[4] = (double)k->diag_capture(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
-    x->value[5] = (double)k->diag_capture(n, x->b, x->c, x->a, 0, 1, x->e, true);
+    x->value[4] = (double)k->diag_fused(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
+    x->value[5] = (double)k->diag_fused(n, x->b, x->c, x->a, 0, 1, x->e, true);
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
     k->diag_apply(n, 2, x->b, x->c, false, x->a, true);
     k->diag_apply(n, -2, x->b, x->c, true, x->d, false);
@@ -68,44 +68,48 @@ static void run_capture(const la_kernels *k, int64_t n, arrays *x)
     k->row_apply(some, 2, x->b, x->c, 0, NULL, false, x->h + 1, true);
 }
 
-enum { THIN_ROWS = 29, THIN_COLUMNS = 1100 }; /* two blocks of rows, a group and two rows; rows short and long */
+enum {
+    BORDERED_ROWS = 29,
+    BORDERED_COLUMNS = 1100
+}; /* two blocks of rows, a group and two rows; rows short and long */
 
-typedef struct thin {
-    real x[THIN_ROWS * THIN_COLUMNS], y[THIN_ROWS * THIN_COLUMNS], row[THIN_ROWS];
-    real p[THIN_COLUMNS], r[THIN_COLUMNS], c[THIN_COLUMNS], e[THIN_COLUMNS], few[2][THIN_COLUMNS];
-    double sums[THIN_ROWS], columns[2][THIN_COLUMNS];
-} thin;
+typedef struct bordered {
+    real x[BORDERED_ROWS * BORDERED_COLUMNS], y[BORDERED_ROWS * BORDERED_COLUMNS], row[BORDERED_ROWS];
+    real p[BORDERED_COLUMNS], r[BORDERED_COLUMNS], c[BORDERED_COLUMNS], e[BORDERED_COLUMNS], few[2][BORDERED_COLUMNS];
+    double sums[BORDERED_ROWS], columns[2][BORDERED_COLUMNS];
+} bordered;
 
-static void fill_thin(thin *t, uint64_t seed)
+static void fill_bordered(bordered *t, uint64_t seed)
 {
     real *all[] = {t->x, t->y, t->c, t->e};
-    const int64_t count[] = {THIN_ROWS * THIN_COLUMNS, THIN_ROWS * THIN_COLUMNS, THIN_COLUMNS, THIN_COLUMNS};
+    const int64_t count[] = {BORDERED_ROWS * BORDERED_COLUMNS, BORDERED_ROWS * BORDERED_COLUMNS, BORDERED_COLUMNS,
+                             BORDERED_COLUMNS};
     memset(t, 0, sizeof *t);
     for (int k = 0; k < 4; k++) {
         for (int64_t i = 0; i < count[k]; i++) all[k][i] = (real)random_normal(&seed);
     }
-    for (int i = 0; i < THIN_ROWS; i++) t->row[i] = (real)(1 + fabs(random_normal(&seed)));
-    for (int j = 0; j < THIN_COLUMNS; j++) {
+    for (int i = 0; i < BORDERED_ROWS; i++) t->row[i] = (real)(1 + fabs(random_normal(&seed)));
+    for (int j = 0; j < BORDERED_COLUMNS; j++) {
         t->p[j] = (real)(1 + fabs(random_normal(&seed)));
         t->r[j] = 1 / t->p[j];
     }
 }
 
-static void run_thin(const la_kernels *k, int64_t rows, int64_t columns, int kind, thin *t)
+static void run_bordered(const la_kernels *k, int64_t rows, int64_t columns, int kind, bordered *t)
 {
     bool side = kind & 1, swapped = side && kind & 8;
-    la_thin_pass pass = {.columns = columns,
-                         .x = t->x,
-                         .y = t->y,
-                         .row = t->row,
-                         .p = t->p,
-                         .r = t->r,
-                         .c = side ? t->c : NULL,
-                         .e = side ? t->e : NULL,
-                         .x_damping = kind & 2 && !swapped ? (real)0.2 : 0,
-                         .y_damping = kind & 2 && swapped ? (real)0.2 : 0,
-                         .plus = kind & 4,
-                         .swapped = swapped};
+    la_bordered_pass pass = {.columns = columns,
+                             .x = t->x,
+                             .y = t->y,
+                             .row = t->row,
+                             .p = t->p,
+                             .r = t->r,
+                             .c = side ? t->c : NULL,
+                             .e = side ? t->e : NULL,
+                             .x_damping = kind & 2 && !swapped ? (real)0.2 : 0,
+                             .y_damping = kind & 2 && swapped ? (real)0.2 : 0,
+                             .plus = kind & 4,
+                             .swapped = swapped};
     bool same = sizeof(real) == sizeof(double);
     for (int64_t j = 0; !same && j < columns; j++) {
         t->columns[0][j] = NAN;
@@ -113,32 +117,32 @@ static void run_thin(const la_kernels *k, int64_t rows, int64_t columns, int kin
     }
     la_column_sums sums = {t->columns[0], t->columns[1], same ? (real *)(void *)t->columns[0] : t->few[0],
                            same ? (real *)(void *)t->columns[1] : t->few[1]};
-    k->thin_capture(&pass, 0, rows, t->sums, &sums);
+    k->bordered_fused(&pass, 0, rows, t->sums, &sums);
 }
 
 /* Sums of some thousand numbers below a hundred: relative to the largest. */
 static void compare_sums(int64_t n, const double *got, const double *want)
 {
-    double most = 1;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(want[i]));
-    for (int64_t i = 0; i < n; i++) assert_true(fabs(got[i] - want[i]) <= 500 * (double)REAL_EPSILON * most);
+    double max = 1;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++) assert_true(fabs(got[i] - want[i]) <= 500 * (double)REAL_EPSILON * max);
 }
 
 /* That the sums are right is for test_typed_thin.c. */
-static void thin_kernels_agree(void **state)
+static void bordered_kernels_agree(void **state)
 {
     (void)state;
-    const int64_t sizes[] = {2, 3, 16, 33, 257, 513, 640, THIN_COLUMNS};
-    thin *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    const int64_t sizes[] = {2, 3, 16, 33, 257, 513, 640, BORDERED_COLUMNS};
+    bordered *want = malloc(sizeof *want), *got = malloc(sizeof *got);
     assert_true(want && got);
     for (int i = 0; i < 8 * 16; i++) {
-        int64_t n = sizes[i % 8], rows = i % 5 ? THIN_ROWS : i % THIN_ROWS;
-        fill_thin(want, (uint64_t)i + 1);
-        run_thin(la_table(0), rows, n, i / 8, want);
+        int64_t n = sizes[i % 8], rows = i % 5 ? BORDERED_ROWS : i % BORDERED_ROWS;
+        fill_bordered(want, (uint64_t)i + 1);
+        run_bordered(la_table(0), rows, n, i / 8, want);
         for (int t = 1; t < la_table_count(); t++) {
-            fill_thin(got, (uint64_t)i + 1);
-            run_thin(la_table(t), rows, n, i / 8, got);
-            compare_sums(THIN_ROWS, got->sums, want->sums);
+            fill_bordered(got, (uint64_t)i + 1);
+            run_bordered(la_table(t), rows, n, i / 8, got);
+            compare_sums(BORDERED_ROWS, got->sums, want->sums);
             compare_sums(n, got->columns[0], want->columns[0]);
             compare_sums(n, got->columns[1], want->columns[1]);
             for (int64_t j = 0; j < n; j++) assert_true(got->few[0][j] == 0 && got->few[1][j] == 0);
@@ -155,14 +159,14 @@ static void run_cross(const la_kernels *k, int64_t n, arrays *x)
     real largest = 0, spectral = 0;
     for (int64_t i = 0; i < size; i++) x->e[i] *= (real)0.1;
     la_cross_pairs p = {.size = size, .d = x->b, .e = x->e, .h = x->c, .v = x->d};
-    k->cross_capture(pairs, &p, (real)0.2, -1, x->a, false, &largest, &spectral);
+    k->cross_fused(pairs, &p, (real)0.2, -1, x->a, false, &largest, &spectral);
     memcpy(x->f, x->b, (size_t)size * sizeof(real));
     memcpy(x->f + size, x->e, (size_t)size * sizeof(real));
-    k->cross_capture(pairs, &p, 0, 1, x->a, true, &largest, &spectral);
+    k->cross_fused(pairs, &p, 0, 1, x->a, true, &largest, &spectral);
     x->value[0] = (double)largest;
     x->value[1] = (double)spectral;
     k->cross_retract(pairs, &p, (real)0.01, x->a, x->f);
-    k->cross_capture(pairs, &p, (real)0.1, -1, NULL, false, &largest, &spectral);
+    k->cross_fused(pairs, &p, (real)0.1, -1, NULL, false, &largest, &spectral);
     x->value[2] = (double)largest;
     x->value[3] = (double)spectral;
     k->cross_renew(pairs, &p, (real)0.1, (real)1e-4, x->f);
@@ -189,9 +193,9 @@ static void run_points(const la_kernels *k, int64_t n, arrays *x)
     }
 }
 
-static void assert_close(double got, double want, double most)
+static void assert_close(double got, double want, double max)
 {
-    assert_true(fabs(got - want) <= 500 * (double)REAL_EPSILON * (most + fabs(want)));
+    assert_true(fabs(got - want) <= 500 * (double)REAL_EPSILON * (max + fabs(want)));
 }
 
 static void compare(const arrays *got, const arrays *want)
@@ -238,10 +242,10 @@ static void triangle_kernels_agree(void **state)
     tables_agree(run_triangle);
 }
 
-static void capture_kernels_agree(void **state)
+static void fused_kernels_agree(void **state)
 {
     (void)state;
-    tables_agree(run_capture);
+    tables_agree(run_fused);
 }
 
 static void cross_kernels_agree(void **state)
@@ -269,7 +273,7 @@ static void maxima_see_what_is_not_finite(void **state)
             assert_true(isinf((double)la_table(t)->copy_max(100, x->a, x->c)));
             x->a[i] = (real)NAN;
             assert_true(isnan((double)la_table(t)->max_abs(100, x->a)));
-            assert_true(isnan((double)la_table(t)->diag_capture(100, x->b, x->a, x->c, 0, -1, x->d, false)));
+            assert_true(isnan((double)la_table(t)->diag_fused(100, x->b, x->a, x->c, 0, -1, x->d, false)));
         }
     }
     free(x);
@@ -279,8 +283,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elementwise_kernels_agree),     cmocka_unit_test(triangle_kernels_agree),
-        cmocka_unit_test(capture_kernels_agree),         cmocka_unit_test(cross_kernels_agree),
-        cmocka_unit_test(point_kernels_agree),           cmocka_unit_test(thin_kernels_agree),
+        cmocka_unit_test(fused_kernels_agree),           cmocka_unit_test(cross_kernels_agree),
+        cmocka_unit_test(point_kernels_agree),           cmocka_unit_test(bordered_kernels_agree),
         cmocka_unit_test(maxima_see_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

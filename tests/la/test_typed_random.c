@@ -162,12 +162,12 @@ static void kolmogorov_smirnov(void **state)
     enum { COUNT = 300000 };
     real *x = draw(probe(21, 5, 9), 1000, COUNT);
     qsort(x, COUNT, sizeof *x, ascending);
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < COUNT; i++) {
         double f = 0.5 * erfc(-(double)x[i] / sqrt(2));
-        most = fmax(most, fmax(f - (double)i / COUNT, (double)(i + 1) / COUNT - f));
+        max = fmax(max, fmax(f - (double)i / COUNT, (double)(i + 1) / COUNT - f));
     }
-    assert_true(most * sqrt(COUNT) < 1.95);
+    assert_true(max * sqrt(COUNT) < 1.95);
     free(x);
 }
 

@@ -9,32 +9,32 @@
 #include "core/dtype.h"
 #include "la/fused/fused.h"
 
-enum { MOST_ROWS = 640, MOST_COLUMNS = 1100 };
+enum { MAX_ROWS = 640, MAX_COLUMNS = 1100 };
 
 typedef struct inputs {
-    real h[MOST_ROWS * MOST_COLUMNS], v[MOST_ROWS * MOST_COLUMNS];
-    real row[MOST_ROWS], diagonal[MOST_COLUMNS], side[MOST_COLUMNS];
-    double inverse[MOST_COLUMNS]; /* of the diagonal */
+    real h[MAX_ROWS * MAX_COLUMNS], v[MAX_ROWS * MAX_COLUMNS];
+    real row[MAX_ROWS], diagonal[MAX_COLUMNS], side[MAX_COLUMNS];
+    double inverse[MAX_COLUMNS]; /* of the diagonal */
 } inputs;
 
 typedef enum side_kind { NO_SIDE, LAST_COLUMN, LAST_ROW } side_kind;
 
-typedef struct thin_case {
+typedef struct bordered_case {
     int64_t rows, columns;
     side_kind side;
     double damping;
     int sign;
-} thin_case;
+} bordered_case;
 
 /* rows, then columns, then what is beside the last column. */
-static int64_t sums_of(const thin_case *c)
+static int64_t sums_of(const bordered_case *c)
 {
     return c->rows + 2 * c->columns;
 }
 
 /* Row i of A = Q1 (h + damping v) Q2' and B = Q1^-1 v Q2^-1; absolute: of the same with |h|, |v| and |Q2^-1|, what
  * rounding is relative to. */
-static void plain_row(const inputs *x, const thin_case *c, int64_t i, bool absolute, double *A, double *B)
+static void plain_row(const inputs *x, const bordered_case *c, int64_t i, bool absolute, double *A, double *B)
 {
     int64_t last = c->columns - 1;
     const real *h = x->h + i * c->columns, *v = x->v + i * c->columns, *d = x->diagonal;
@@ -61,10 +61,10 @@ static void plain_row(const inputs *x, const thin_case *c, int64_t i, bool absol
     if (c->side == LAST_COLUMN) B[last] += b_sum / q;
 }
 
-static void plain(const inputs *x, const thin_case *c, bool absolute, double *sums)
+static void plain(const inputs *x, const bordered_case *c, bool absolute, double *sums)
 {
     int64_t n = c->columns, last = n - 1;
-    double A[MOST_COLUMNS], B[MOST_COLUMNS], sign = absolute ? 1 : c->sign;
+    double A[MAX_COLUMNS], B[MAX_COLUMNS], sign = absolute ? 1 : c->sign;
     double *columns = sums + c->rows, *beside = columns + n;
     memset(sums, 0, (size_t)sums_of(c) * sizeof *sums);
     for (int64_t i = 0; i < c->rows; i++) {
@@ -86,32 +86,32 @@ static void *full_of_nan(int64_t count, size_t size)
     return memory;
 }
 
-static double *captured(const inputs *x, const thin_case *c, int threads)
+static double *fused(const inputs *x, const bordered_case *c, int threads)
 {
     double *sums = full_of_nan(sums_of(c), sizeof *sums);
-    la_thin t = {.rows = c->rows,
-                 .columns = c->columns,
-                 .row = x->row,
-                 .diagonal = x->diagonal,
-                 .side = c->side == NO_SIDE ? NULL : x->side,
-                 .side_is_row = c->side == LAST_ROW,
-                 .scratch = full_of_nan(2 * la_thin_pitch(c->columns), sizeof(real)),
-                 .sums = full_of_nan(la_thin_sums(c->rows, c->columns), sizeof(double))};
+    la_bordered t = {.rows = c->rows,
+                     .columns = c->columns,
+                     .row = x->row,
+                     .diagonal = x->diagonal,
+                     .side = c->side == NO_SIDE ? NULL : x->side,
+                     .side_is_row = c->side == LAST_ROW,
+                     .scratch = full_of_nan(2 * la_bordered_ld(c->columns), sizeof(real)),
+                     .sums = full_of_nan(la_bordered_sums(c->rows, c->columns), sizeof(double))};
     omp_set_num_threads(threads);
-    la_thin_capture(&t, x->h, x->v, (real)c->damping, c->sign, sums, sums + c->rows, sums + c->rows + c->columns);
+    la_bordered_fused(&t, x->h, x->v, (real)c->damping, c->sign, sums, sums + c->rows, sums + c->rows + c->columns);
     free(t.scratch);
     free(t.sums);
     return sums;
 }
 
 /* Sums of a thousand rounded numbers, a hundred of them in the number type. */
-static void check(const inputs *x, const thin_case *c)
+static void check(const inputs *x, const bordered_case *c)
 {
-    static double want[MOST_ROWS + 2 * MOST_COLUMNS], room[MOST_ROWS + 2 * MOST_COLUMNS];
+    static double want[MAX_ROWS + 2 * MAX_COLUMNS], room[MAX_ROWS + 2 * MAX_COLUMNS];
     int64_t count = c->side == NO_SIDE ? c->rows + c->columns : sums_of(c) - 1;
     plain(x, c, false, want);
     plain(x, c, true, room);
-    double *got = captured(x, c, 1);
+    double *got = fused(x, c, 1);
     for (int64_t i = 0; i < count; i++) {
         if (fabs(got[i] - want[i]) <= 30 * (double)REAL_EPSILON * room[i]) continue;
         print_error("%lld x %lld, side %d, damping %g, sign %d: sum %lld is %.9g, not %.9g\n", (long long)c->rows,
@@ -119,7 +119,7 @@ static void check(const inputs *x, const thin_case *c)
         fail();
     }
     for (int threads = 2; threads <= 3; threads++) {
-        double *again = captured(x, c, threads);
+        double *again = fused(x, c, threads);
         assert_memory_equal(again, got, (size_t)count * sizeof *got);
         free(again);
     }
@@ -131,12 +131,12 @@ static inputs *random_inputs(void)
     inputs *x = malloc(sizeof *x);
     uint64_t seed = 5;
     assert_non_null(x);
-    for (int64_t i = 0; i < MOST_ROWS * MOST_COLUMNS; i++) {
+    for (int64_t i = 0; i < MAX_ROWS * MAX_COLUMNS; i++) {
         x->h[i] = (real)(2 * random_uniform(&seed) - 1);
         x->v[i] = (real)(2 * random_uniform(&seed) - 1);
     }
-    for (int64_t i = 0; i < MOST_ROWS; i++) x->row[i] = (real)(0.5 + random_uniform(&seed));
-    for (int64_t j = 0; j < MOST_COLUMNS; j++) {
+    for (int64_t i = 0; i < MAX_ROWS; i++) x->row[i] = (real)(0.5 + random_uniform(&seed));
+    for (int64_t j = 0; j < MAX_COLUMNS; j++) {
         x->diagonal[j] = (real)(0.5 + random_uniform(&seed));
         x->side[j] = (real)(random_uniform(&seed) - 0.5);
         x->inverse[j] = 1 / (double)x->diagonal[j];
@@ -147,8 +147,8 @@ static inputs *random_inputs(void)
 static void sums_are_right_on_any_number_of_threads(void **state)
 {
     (void)state;
-    static const int64_t rows[] = {1, 2, 11, 12, 13, 31, 32, 33, 95, 96, 97, 129, 511, 512, 529, 601, MOST_ROWS};
-    static const int64_t columns[] = {1, 2, 3, 4, 5, 200, 257, 513, MOST_COLUMNS};
+    static const int64_t rows[] = {1, 2, 11, 12, 13, 31, 32, 33, 95, 96, 97, 129, 511, 512, 529, 601, MAX_ROWS};
+    static const int64_t columns[] = {1, 2, 3, 4, 5, 200, 257, 513, MAX_COLUMNS};
     int threads = omp_get_max_threads(), chosen = 0;
     inputs *x = random_inputs();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -156,8 +156,8 @@ static void sums_are_right_on_any_number_of_threads(void **state)
             bool large = rows[i] * columns[j] > 1 << 16;
             for (int kind = 0; kind < 12; kind++) {
                 if (large && kind % 3 != chosen % 3) continue;
-                check(x,
-                      &(thin_case){rows[i], columns[j], (side_kind)(kind / 4), kind & 1 ? 0.25 : 0, kind & 2 ? 1 : -1});
+                check(x, &(bordered_case){rows[i], columns[j], (side_kind)(kind / 4), kind & 1 ? 0.25 : 0,
+                                          kind & 2 ? 1 : -1});
             }
             chosen++;
         }

@@ -9,7 +9,7 @@
 
 typedef struct subject {
     const char *spec;
-    int modes;
+    int ndim;
     int64_t shape[3];
     bool own; /* no BLAS in it */
 } subject;
@@ -44,7 +44,7 @@ static real *run(const subject *s, const char *norm, int threads, int64_t *n)
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "norm", norm));
     assert_ok(psgd_options_set(options, "step", "0.1"));
-    assert_ok(psgd_precond_create(NULL, s->spec, s->modes, s->shape, REAL_DTYPE, options, &precond));
+    assert_ok(psgd_precond_create(NULL, s->spec, s->ndim, s->shape, REAL_DTYPE, options, &precond));
     *n = psgd_precond_size(precond);
     real *v = calloc((size_t)*n, sizeof(real)), *h = calloc((size_t)*n, sizeof(real));
     for (int k = 0; k < 3; k++) {
@@ -91,7 +91,7 @@ static void the_same_threads_give_the_same_bits(void **state)
     }
 }
 
-static real *random_numbers(int64_t n, uint64_t *seed)
+static real *random_size(int64_t n, uint64_t *seed)
 {
     real *x = malloc((size_t)n * sizeof(real));
     assert_non_null(x);
@@ -109,8 +109,8 @@ static void products_of_layers_do_not_depend_on_the_threads(void **state)
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         int64_t rows = sizes[s][0], columns = sizes[s][1], n = sizes[s][2];
         int64_t count[] = {rows * n, columns * n, rows * columns};
-        real *W = random_numbers(rows * columns, &seed), *X = random_numbers(columns * n, &seed);
-        real *D = random_numbers(rows * n, &seed), *got[2][3];
+        real *W = random_size(rows * columns, &seed), *X = random_size(columns * n, &seed);
+        real *D = random_size(rows * n, &seed), *got[2][3];
         for (int k = 0; k < 2; k++) {
             omp_set_num_threads(1 + 2 * k);
             for (int i = 0; i < 3; i++) assert_non_null(got[k][i] = malloc((size_t)count[i] * sizeof(real)));

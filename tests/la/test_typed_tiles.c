@@ -3,7 +3,7 @@
 
 #include "la/array/dispatch.h"
 
-enum { MOST = 40 * LA_PANEL * 3, DEEPEST = 3 * LA_PANEL };
+enum { MAX = 40 * LA_PANEL * 3, DEEPEST = 3 * LA_PANEL };
 
 #ifdef PSGD_REAL_F64
 #define EPSILON 2.3e-16
@@ -26,11 +26,11 @@ static real entry(const la_tiles *t, int term, int64_t i, int64_t k)
 {
     switch (t->order) {
     case LA_BY_ROWS:
-        return t->A[term][i * t->a_pitch + k];
+        return t->A[term][i * t->a_ld + k];
     case LA_BY_COLUMNS:
-        return t->A[term][k * t->a_pitch + i];
+        return t->A[term][k * t->a_ld + i];
     case LA_BY_PANELS:
-        return t->A[term][k / LA_PANEL * t->a_pitch + i * LA_PANEL + k % LA_PANEL];
+        return t->A[term][k / LA_PANEL * t->a_ld + i * LA_PANEL + k % LA_PANEL];
     }
     return 0;
 }
@@ -39,8 +39,8 @@ static real entry(const la_tiles *t, int term, int64_t i, int64_t k)
 static void check_product(const la_tiles *t, const arrays *x)
 {
     for (int64_t i = 0; i < t->rows; i++) {
-        for (int64_t j = 0; j < t->c_pitch; j++) {
-            int64_t at = i * t->c_pitch + j;
+        for (int64_t j = 0; j < t->c_ld; j++) {
+            int64_t at = i * t->c_ld + j;
             double want = t->add || j >= t->columns ? (double)x->was[at] : 0, terms = fabs(want);
             for (int e = 0; e < t->terms && j < t->columns; e++) {
                 for (int64_t k = 0; k < t->depth[e]; k++) {
@@ -70,10 +70,10 @@ static void products_are_those_of_plain_loops(void **state)
             fill(x, ++seed);
             la_tiles t = {.rows = r,
                           .columns = columns[c / 11 % 5],
-                          .a_pitch = order == LA_BY_PANELS ? r * LA_PANEL
-                                     : order == LA_BY_ROWS ? DEEPEST
-                                                           : 40,
-                          .c_pitch = LA_PANEL + c % 6,
+                          .a_ld = order == LA_BY_PANELS ? r * LA_PANEL
+                                  : order == LA_BY_ROWS ? DEEPEST
+                                                        : 40,
+                          .c_ld = LA_PANEL + c % 6,
                           .order = order,
                           .terms = c % 3,
                           .depth = {depth, depth - 1},
@@ -88,8 +88,8 @@ static void products_are_those_of_plain_loops(void **state)
 }
 
 typedef struct panels {
-    _Alignas(64) real Z[MOST], E[MOST], T[MOST], D[MOST], tD[MOST];
-    real most[LA_PANEL], sum[LA_PANEL], spread[LA_PANEL], factor[LA_PANEL], mean[LA_PANEL], shift[LA_PANEL];
+    _Alignas(64) real Z[MAX], E[MAX], T[MAX], D[MAX], tD[MAX];
+    real max[LA_PANEL], sum[LA_PANEL], spread[LA_PANEL], factor[LA_PANEL], mean[LA_PANEL], shift[LA_PANEL];
 } panels;
 
 static void run_panels(const la_kernels *k, int64_t rows, panels *p)
@@ -102,7 +102,7 @@ static void run_panels(const la_kernels *k, int64_t rows, panels *p)
         p->mean[j] = (real)random_normal(&seed);
         p->shift[j] = (real)random_normal(&seed);
     }
-    k->panel_exp(rows, p->Z, p->most, p->sum, p->E);
+    k->panel_exp(rows, p->Z, p->max, p->sum, p->E);
     k->panel_spread(rows, p->Z, p->E, p->spread, p->T);
     k->panel_weigh_both(rows, &(la_weights){p->factor, p->mean, p->shift}, p->E, p->T, p->D, p->tD);
     for (int64_t i = 0; i < rows * LA_PANEL; i++) assert_true(p->T[i] == p->Z[i]);
@@ -126,16 +126,16 @@ static void softmax_is_that_of_plain_loops(void **state)
         int64_t rows = (int64_t[]){1, 2, 13, 100}[c % 4];
         run_panels(la_table(c / 4), rows, p);
         for (int j = 0; j < LA_PANEL; j++) {
-            double most = -INFINITY, sum = 0, spread = 0, size = 0;
-            for (int64_t i = 0; i < rows; i++) most = fmax(most, (double)p->Z[i * LA_PANEL + j]);
-            assert_true((double)p->most[j] == most);
+            double max = -INFINITY, sum = 0, spread = 0, size = 0;
+            for (int64_t i = 0; i < rows; i++) max = fmax(max, (double)p->Z[i * LA_PANEL + j]);
+            assert_true((double)p->max[j] == max);
             for (int64_t i = j; i < rows * LA_PANEL; i += LA_PANEL) {
-                double z = (double)p->Z[i], e = exp(z - most), d = (double)p->factor[j] * e;
+                double z = (double)p->Z[i], e = exp(z - max), d = (double)p->factor[j] * e;
                 double td = d * (z - (double)p->mean[j]) + (double)p->shift[j] * e;
                 sum += e;
                 spread += e * z;
                 size += fabs(e * z);
-                double wide = 1 + most - z; /* z - most is rounded before it is an exponent */
+                double wide = 1 + max - z; /* z - most is rounded before it is an exponent */
                 assert_close((double)p->E[i], e, e * wide);
                 assert_close((double)p->D[i], d, fabs(d) * wide);
                 assert_close((double)p->tD[i], td, (fabs(d) * (fabs(z) + 9) + 9 * e) * wide);

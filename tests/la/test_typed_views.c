@@ -20,7 +20,7 @@ static real *far_fibres(void)
 
 static view far_view(real *x)
 {
-    return (view){.x = x, .n = N, .inner = 1, .outer = FIBRES, .pitch = APART, .blocks = 1};
+    return (view){.x = x, .n = N, .inner = 1, .outer = FIBRES, .ld = APART, .blocks = 1};
 }
 
 static void fill(uint64_t *seed, real *near, real *far)

@@ -3,21 +3,21 @@
 #include "optim/minimize.h"
 #include "problem/problem.h"
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 static problem *open_problem(int index, int64_t n)
 {
     problem *p;
     assert_ok(psgd__problem_create(NULL, psgd__problem_kind(index)->name, n, &p));
-    assert_true(psgd__problem_size(p) <= MOST);
+    assert_true(psgd__problem_size(p) <= MAX);
     return p;
 }
 
 static double largest(int64_t n, const double *x)
 {
-    double most = 0;
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(x[i]));
-    return most;
+    double max = 0;
+    for (int64_t i = 0; i < n; i++) max = fmax(max, fabs(x[i]));
+    return max;
 }
 
 /* Central differences of f for g and of g for Hv, a little off the start so that nothing is special. Relative to the
@@ -29,7 +29,7 @@ static void derivatives_match_differences(void **state)
     for (int k = 0; k < psgd__problem_count(); k++) {
         problem *p = open_problem(k, 0);
         int64_t n = psgd__problem_size(p);
-        double x[MOST], g[MOST], v[MOST], h[MOST], plus[MOST], minus[MOST], f, above, below;
+        double x[MAX], g[MAX], v[MAX], h[MAX], plus[MAX], minus[MAX], f, above, below;
         psgd__problem_start(p, x);
         for (int64_t i = 0; i < n; i++) x[i] += 0.01 * fmax(1, fabs(x[i])) * random_normal(&random);
         psgd__problem_evaluate(p, n, x, &f, g);
@@ -79,13 +79,13 @@ static int count_solved(bool exact, const char *group)
     for (int k = 0; k < psgd__problem_count(); k++) {
         problem *p = open_problem(k, 0);
         int64_t n = psgd__problem_size(p);
-        double x[MOST];
+        double x[MAX];
         psgd_function function = {psgd__problem_evaluate, exact ? psgd__problem_product : NULL, p};
         psgd_result result;
         psgd__problem_start(p, x);
         assert_ok(psgd_minimize(NULL, n, x, &function, options, NULL, NULL, &result));
         bool small = result.gradient_norm <= 1e-8 * (1 + fabs(result.value));
-        assert_int_equal(result.ending == PSGD_CONVERGED, small);
+        assert_int_equal(result.outcome == PSGD_CONVERGED, small);
         solved += psgd__problem_kind(k)->number && small && is_published(p, result.value);
         psgd__problem_free(p);
     }
@@ -148,17 +148,17 @@ static void endings_say_what_happened(void **state)
     double x[2];
     psgd__problem_start(p, x);
     assert_ok(psgd_minimize(NULL, 2, x, &function, NULL, stop_at_three, NULL, &result));
-    assert_int_equal(result.ending, PSGD_STOPPED);
+    assert_int_equal(result.outcome, PSGD_STOPPED);
     assert_int_equal(result.iterations, 3);
 
     psgd_options *options;
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "max-iterations", "2"));
     assert_ok(psgd_minimize(NULL, 2, x, &function, options, NULL, NULL, &result));
-    assert_int_equal(result.ending, PSGD_OUT_OF_ITERATIONS);
+    assert_int_equal(result.outcome, PSGD_MAX_ITERATIONS_REACHED);
     assert_ok(psgd_options_set(options, "max-evaluations", "1"));
     assert_ok(psgd_minimize(NULL, 2, x, &function, options, NULL, NULL, &result));
-    assert_int_equal(result.ending, PSGD_OUT_OF_TIME);
+    assert_int_equal(result.outcome, PSGD_MAX_EVALUATIONS_REACHED);
     psgd_options_free(options);
     psgd__problem_free(p);
 }

@@ -19,7 +19,7 @@ static psgd_optimizer *make(const char *method, psgd_dtype dtype, const psgd_ten
 }
 
 static const int64_t two[] = {2}, matrix[] = {2, 3};
-static const psgd_tensor vector = {.modes = 1, .shape = two};
+static const psgd_tensor vector = {.ndim = 1, .shape = two};
 
 static psgd_optimizer *make_two(const char *method, list with)
 {
@@ -366,9 +366,9 @@ static void bad_input_is_refused(void **state)
         psgd_options_free(options);
     }
     psgd_optimizer *o;
-    psgd_tensor none = {.modes = 1, .shape = (const int64_t[]){0}};
+    psgd_tensor none = {.ndim = 1, .shape = (const int64_t[]){0}};
     assert_fails(psgd_optimizer_create(NULL, "sgd", 1, &none, PSGD_F64, NULL, &o), PSGD_ERR_ARGUMENT, "size 0");
-    psgd_tensor misfit = {.spec = "kron(tri,tri,tri)", .modes = 2, .shape = matrix};
+    psgd_tensor misfit = {.spec = "kron(tri,tri,tri)", .ndim = 2, .shape = matrix};
     assert_int_not_equal(psgd_optimizer_create(NULL, "psgd", 1, &misfit, PSGD_F64, NULL, &o), PSGD_OK);
     assert_fails(psgd_optimizer_create(NULL, "sgd", 0, &none, PSGD_F64, NULL, &o), PSGD_ERR_ARGUMENT, "one tensor");
 
@@ -393,7 +393,7 @@ static void a_step_does_not_allocate(void **state)
         psgd_allocator allocator = {.allocate = counting_allocate, .release = counting_release, .data = &c};
         psgd_context *context;
         psgd_optimizer *o;
-        psgd_tensor tensor = {.spec = "kron(tri,tri)", .modes = 2, .shape = (const int64_t[]){1, 2}};
+        psgd_tensor tensor = {.spec = "kron(tri,tri)", .ndim = 2, .shape = (const int64_t[]){1, 2}};
         psgd_objective objective = {.gradient = quadratic, .product = quadratic_product};
         double x[] = {1, 1};
         assert_ok(psgd_context_create(&allocator, &context));
@@ -417,7 +417,7 @@ static void a_failed_allocation_leaks_nothing(void **state)
         psgd_allocator allocator = {.allocate = counting_allocate, .release = counting_release, .data = &c};
         psgd_context *context;
         psgd_optimizer *o;
-        psgd_tensor tensors[] = {{.spec = "kron(tri,tri)", .modes = 2, .shape = matrix}, vector};
+        psgd_tensor tensors[] = {{.spec = "kron(tri,tri)", .ndim = 2, .shape = matrix}, vector};
         if (psgd_context_create(&allocator, &context) != PSGD_OK) continue;
         psgd_status status = psgd_optimizer_create(context, "psgd", 2, tensors, PSGD_F32, NULL, &o);
         if (status != PSGD_OK) assert_int_equal(status, PSGD_ERR_NO_MEMORY);

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <omp.h>
 
-enum { PARTS = 9, HEAVY = 3, LARGE = 4, STEPS = 25, MOST = 3 };
+enum { PARTS = 9, HEAVY = 3, LARGE = 4, STEPS = 25, MAX = 3 };
 
 static const char *const specs[PARTS] = {"diag", "tri",    "scan",   "kron(tri,tri)", "scan", "kron(dense,t(tri))",
                                          "xmat", "lra(2)", "splu(2)"};
@@ -40,7 +40,7 @@ static void product(int64_t n, const double *v, double *h)
 static psgd_optimizer *create(const char *const *set)
 {
     psgd_tensor tensors[PARTS];
-    for (int i = 0; i < PARTS; i++) tensors[i] = (psgd_tensor){.modes = 2, .shape = shapes[i], .spec = specs[i]};
+    for (int i = 0; i < PARTS; i++) tensors[i] = (psgd_tensor){.ndim = 2, .shape = shapes[i], .spec = specs[i]};
     psgd_options *options;
     psgd_optimizer *optimizer;
     assert_ok(psgd_options_create(NULL, &options));
@@ -73,8 +73,8 @@ static int64_t run(int threads, const char *const *set, problem *p)
         int64_t n = size_of(i);
         p->x[i] = calloc((size_t)n, sizeof(double));
         p->g[i] = calloc((size_t)n, sizeof(double));
-        p->v[i] = calloc((size_t)n * MOST, sizeof(double));
-        p->h[i] = calloc((size_t)n * MOST, sizeof(double));
+        p->v[i] = calloc((size_t)n * MAX, sizeof(double));
+        p->h[i] = calloc((size_t)n * MAX, sizeof(double));
         assert_ok(psgd_normal_fill(PSGD_F64, 5, (uint64_t)i, 0, 0, n, p->x[i]));
     }
     omp_set_num_threads(threads);

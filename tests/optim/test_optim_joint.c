@@ -7,8 +7,8 @@ enum { PARTS = 3, N = 15, STEPS = 12 };
 
 static const int64_t sizes[PARTS] = {2, 9, 4}, two[] = {2}, square[] = {3, 3}, flat[] = {4}, all[] = {N};
 static const psgd_tensor tensors[PARTS] = {
-    {.modes = 1, .shape = two}, {.modes = 2, .shape = square}, {.modes = 1, .shape = flat}};
-static const psgd_tensor whole = {.modes = 1, .shape = all};
+    {.ndim = 1, .shape = two}, {.ndim = 2, .shape = square}, {.ndim = 1, .shape = flat}};
+static const psgd_tensor whole = {.ndim = 1, .shape = all};
 
 typedef struct with {
     const char *pairs[20];
@@ -56,8 +56,8 @@ static void deal(int pairs, const double *from, double *to)
 /* One step of both from the same point and gradient; where products are wanted, with the v that each draws. */
 static void step(psgd_optimizer *joint, psgd_optimizer *one, int pairs, double *x, double *y)
 {
-    enum { MOST = 3 };
-    double g[N], gy[N], v[MOST * N], h[MOST * N], dealt_v[MOST * N], dealt_h[MOST * N], drawn[MOST * N];
+    enum { MAX = 3 };
+    double g[N], gy[N], v[MAX * N], h[MAX * N], dealt_v[MAX * N], dealt_h[MAX * N], drawn[MAX * N];
     void *x_parts[PARTS], *g_parts[PARTS], *v_parts[PARTS], *h_parts[PARTS], *drawn_parts[PARTS];
     split(x, 1, x_parts);
     split(g, 1, g_parts);

@@ -78,7 +78,7 @@ int __wrap_rename(const char *from, const char *to)
 static psgd_optimizer *make(int steps)
 {
     const int64_t n = N;
-    const psgd_tensor tensor = {.modes = 1, .shape = &n};
+    const psgd_tensor tensor = {.ndim = 1, .shape = &n};
     psgd_optimizer *o;
     assert_ok(psgd_optimizer_create(NULL, "momentum", 1, &tensor, PSGD_F64, NULL, &o));
     for (int i = 0; i < N; i++) g[i] = i % 7;

@@ -5,7 +5,7 @@
 enum { N = 5, FIRST = 2, STEPS = 40 }; /* the first tensor has FIRST of the N numbers */
 
 static const int64_t sizes[2] = {FIRST, N - FIRST};
-static const psgd_tensor tensors[2] = {{.modes = 1, .shape = &sizes[0]}, {.modes = 1, .shape = &sizes[1]}};
+static const psgd_tensor tensors[2] = {{.ndim = 1, .shape = &sizes[0]}, {.ndim = 1, .shape = &sizes[1]}};
 static const double pi = 3.14159265358979323846;
 
 typedef struct with {
@@ -82,13 +82,13 @@ static void fit(const rule *r, reference *w, int step, const double *h, const do
 {
     for (int part = 0; part < 2; part++) {
         int from = part ? FIRST : 0, to = part ? N : FIRST;
-        double R[N], most = 0;
+        double R[N], max = 0;
         for (int i = from; i < to; i++) {
             double a = w->q[i] * h[i], b = v[i] / w->q[i];
             R[i] = a * a - b * b;
-            most = fmax(most, fabs(R[i]));
+            max = fmax(max, fabs(R[i]));
         }
-        double c = FIT * r->fit_rate(step, w->plateau) / most;
+        double c = FIT * r->fit_rate(step, w->plateau) / max;
         for (int i = from; i < to; i++) w->q[i] *= 1 - c * R[i];
     }
 }

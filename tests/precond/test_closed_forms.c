@@ -3,11 +3,11 @@
 #include "reference.h"
 #include "support.h"
 
-enum { MOST = 16 };
+enum { MAX = 16 };
 
 typedef struct population {
     int64_t n, count;
-    double v[MOST * MOST], h[MOST * MOST]; /* one pair after the other */
+    double v[MAX * MAX], h[MAX * MAX]; /* one pair after the other */
 } population;
 
 /* v = sqrt(n) e_k, so that E[vv'] = I exactly, and h = Hv. */
@@ -29,7 +29,7 @@ static void random_population(population *p, int64_t n, int64_t count, uint64_t 
     }
 }
 
-static psgd_precond *make(const char *spec, int modes, const int64_t *shape, const char *norm, const char *const *more)
+static psgd_precond *make(const char *spec, int ndim, const int64_t *shape, const char *norm, const char *const *more)
 {
     psgd_options *options;
     psgd_precond *precond;
@@ -37,7 +37,7 @@ static psgd_precond *make(const char *spec, int modes, const int64_t *shape, con
     assert_ok(psgd_options_set(options, "norm", norm));
     assert_ok(psgd_options_set(options, "pairs", "16"));
     for (; more && *more; more += 2) assert_ok(psgd_options_set(options, more[0], more[1]));
-    assert_ok(psgd_precond_create(NULL, spec, modes, shape, PSGD_F64, options, &precond));
+    assert_ok(psgd_precond_create(NULL, spec, ndim, shape, PSGD_F64, options, &precond));
     psgd_options_free(options);
     return precond;
 }
@@ -63,11 +63,11 @@ static double mean_product(const population *p, const double *x, int64_t i, int6
 static double misfit(const psgd_precond *precond, const population *p)
 {
     int64_t n = p->n;
-    double C[MOST * MOST], worst = 0;
+    double C[MAX * MAX], worst = 0;
     for (int64_t i = 0; i < n * n; i++) C[i] = mean_product(p, p->h, i / n, i % n);
     for (int64_t i = 0; i < n; i++) assert_ok(psgd_precond_apply(precond, PSGD_APPLY_P, C + i * n, C + i * n));
     for (int64_t j = 0; j < n; j++) {
-        double column[MOST] = {0};
+        double column[MAX] = {0};
         for (int64_t i = 0; i < n; i++) column[i] = C[i * n + j];
         assert_ok(psgd_precond_apply(precond, PSGD_APPLY_P, column, column));
         for (int64_t i = 0; i < n; i++) worst = fmax(worst, fabs(column[i] - mean_product(p, p->v, i, j)));
@@ -77,7 +77,7 @@ static double misfit(const psgd_precond *precond, const population *p)
 
 static void assert_diagonal(const psgd_precond *precond, int64_t n, const double *expected, double tolerance)
 {
-    double x[MOST] = {0};
+    double x[MAX] = {0};
     for (int64_t i = 0; i < n; i++) x[i] = 1;
     assert_ok(psgd_precond_apply(precond, PSGD_APPLY_P, x, x));
     for (int64_t i = 0; i < n; i++) {

@@ -5,7 +5,7 @@
  * with numerical gradients, from several starts. Without a factorisation to restrict it, the minimum is 2 tr|H|. */
 #include "support.h"
 
-enum { N = 5, MOST = 40, STARTS = 6 };
+enum { N = 5, MAX = 40, STARTS = 6 };
 
 typedef struct problem {
     bool lra;
@@ -106,8 +106,8 @@ static void gradient(const problem *p, int n, double *x, double *g)
 /* BFGS on the inverse Hessian with a search by halving. */
 static double minimise(const problem *p, int n, double *x)
 {
-    static double B[MOST][MOST];
-    double g[MOST], next[MOST], g_next[MOST], d[MOST], By[MOST], now = value(p, x);
+    static double B[MAX][MAX];
+    double g[MAX], next[MAX], g_next[MAX], d[MAX], By[MAX], now = value(p, x);
     memset(B, 0, sizeof B);
     for (int i = 0; i < n; i++) B[i][i] = 0.01;
     gradient(p, n, x, g);
@@ -154,10 +154,10 @@ static double minimise(const problem *p, int n, double *x)
 
 static double best_of(const problem *p, uint64_t *seed)
 {
-    double best = HUGE_VAL, Q[N][N], zero[MOST] = {0};
+    double best = HUGE_VAL, Q[N][N], zero[MAX] = {0};
     int n = build(p, zero, Q);
     for (int s = 0; s < STARTS; s++) {
-        double x[MOST] = {0};
+        double x[MAX] = {0};
         int at = 0;
         for (int i = 0; i < n; i++) x[i] = 0.3 * random_normal(seed);
         if (p->lra) {

@@ -14,11 +14,11 @@ static const int64_t shape[2] = {3, 4};
 static void write_array(const char *path, uint64_t seed)
 {
     file_writer file;
-    double numbers[PAIRS * 12];
-    for (int i = 0; i < PAIRS * 12; i++) numbers[i] = random_normal(&seed);
+    double pairs[PAIRS * 12];
+    for (int i = 0; i < PAIRS * 12; i++) pairs[i] = random_normal(&seed);
     assert_ok(psgd__file_create(NULL, path, &file));
     assert_ok(psgd__npy_write_header(&file, PSGD_F64, 3, (int64_t[]){PAIRS, 3, 4}));
-    assert_ok(psgd__file_write(&file, numbers, sizeof numbers));
+    assert_ok(psgd__file_write(&file, pairs, sizeof pairs));
     assert_ok(psgd__file_publish(&file));
 }
 
@@ -61,7 +61,7 @@ static void every_allocation_fails_in_turn(void **state)
 
     for (int64_t n = 0;; n++) {
         fit_job job = {.group = "kron(t(block(diag:1,tri)),sum(bnorm:2,dense))",
-                       .modes = 2,
+                       .ndim = 2,
                        .shape = shape,
                        .v = "V.npy",
                        .h = "H.npy",

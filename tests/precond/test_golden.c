@@ -6,13 +6,13 @@ typedef struct setting {
     const char *name, *value;
 } setting;
 
-static psgd_precond *make(const char *spec, int modes, const int64_t *shape, const setting *settings)
+static psgd_precond *make(const char *spec, int ndim, const int64_t *shape, const setting *settings)
 {
     psgd_options *options;
     psgd_precond *precond;
     assert_ok(psgd_options_create(NULL, &options));
     for (; settings->name; settings++) assert_ok(psgd_options_set(options, settings->name, settings->value));
-    assert_ok(psgd_precond_create(NULL, spec, modes, shape, PSGD_F64, options, &precond));
+    assert_ok(psgd_precond_create(NULL, spec, ndim, shape, PSGD_F64, options, &precond));
     psgd_options_free(options);
     return precond;
 }

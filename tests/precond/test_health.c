@@ -8,7 +8,7 @@ static void extremes_of_a_factor(void **state)
     (void)state;
     psgd_precond *precond;
     psgd_options *options;
-    double condition, least, most;
+    double condition, min, max;
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "step", "0.5"));
     assert_ok(psgd_options_set(options, "norm", "max"));
@@ -16,10 +16,10 @@ static void extremes_of_a_factor(void **state)
     /* a = (2, 1), b = (1, 1): R = [3 1; 0 0]; Q = I - 0.5 R / 3 = [1/2 -1/6; 0 1]. The squares of its singular values
      * add up to 1/4 + 1/36 + 1 = 46/36 and multiply to 1/4. */
     assert_ok(psgd_precond_update(precond, (double[]){1, 1}, (double[]){2, 1}));
-    assert_ok(psgd_precond_factor_health(precond, 0, &condition, &least, &most));
+    assert_ok(psgd_precond_factor_health(precond, 0, &condition, &min, &max));
     double half = 23.0 / 36, root = sqrt(half * half - 0.25);
-    assert_float_equal(least, 0.5, 1e-15);
-    assert_float_equal(most, 1, 1e-15);
+    assert_float_equal(min, 0.5, 1e-15);
+    assert_float_equal(max, 1, 1e-15);
     assert_float_equal(condition, sqrt((half + root) / (half - root)), 1e-12);
     assert_fails(psgd_precond_factor_health(precond, 1, &condition, NULL, NULL), PSGD_ERR_ARGUMENT, "no factor 1");
     psgd_precond_free(precond);

@@ -114,7 +114,7 @@ static psgd_status make_precond(psgd_context *context, const void *data)
 {
     const instance *g = data;
     psgd_precond *precond = (psgd_precond *)&precond;
-    psgd_status status = psgd_precond_create(context, g->spec, g->modes, g->shape, PSGD_F32, NULL, &precond);
+    psgd_status status = psgd_precond_create(context, g->spec, g->ndim, g->shape, PSGD_F32, NULL, &precond);
     if (status != PSGD_OK) assert_null(precond);
     psgd_precond_free(precond);
     return status;
@@ -130,7 +130,7 @@ static psgd_status make_unbiased(psgd_context *context, const void *data)
     assert_ok(psgd_options_set(options, "unbiased", "yes"));
     assert_ok(psgd_options_set(options, "integrate", "yes"));
     assert_ok(psgd_options_set(options, "norm", "second"));
-    psgd_status status = psgd_precond_create(context, g->spec, g->modes, g->shape, PSGD_F64, options, &precond);
+    psgd_status status = psgd_precond_create(context, g->spec, g->ndim, g->shape, PSGD_F64, options, &precond);
     psgd_precond_free(precond);
     psgd_options_free(options);
     return status;
@@ -140,12 +140,12 @@ static psgd_status describe(psgd_context *context, const void *data)
 {
     const instance *g = data;
     char *tree = (char *)&tree;
-    int64_t numbers = -1;
-    psgd_status status = psgd_group_cost(context, g->spec, g->modes, g->shape, PSGD_F32, &numbers, NULL, NULL, NULL,
-                                         NULL, NULL);
-    assert_true(status == PSGD_OK ? numbers >= 0 : numbers == -1);
+    int64_t size = -1;
+    psgd_status status = psgd_group_cost(context, g->spec, g->ndim, g->shape, PSGD_F32, &size, NULL, NULL, NULL, NULL,
+                                         NULL);
+    assert_true(status == PSGD_OK ? size >= 0 : size == -1);
     if (status != PSGD_OK) return status;
-    status = psgd_group_tree(context, g->spec, g->modes, g->shape, PSGD_F32, &tree);
+    status = psgd_group_tree(context, g->spec, g->ndim, g->shape, PSGD_F32, &tree);
     if (status != PSGD_OK) assert_null(tree);
     psgd_text_free(context, tree);
     return status;
@@ -167,7 +167,7 @@ static psgd_status condition(psgd_context *context, const void *data)
     const instance *g = data;
     psgd_precond *precond;
     double value = -1;
-    psgd_status status = psgd_precond_create(context, g->spec, g->modes, g->shape, PSGD_F64, NULL, &precond);
+    psgd_status status = psgd_precond_create(context, g->spec, g->ndim, g->shape, PSGD_F64, NULL, &precond);
     if (status != PSGD_OK) return status;
     status = psgd_precond_condition(precond, &value);
     assert_true(status == PSGD_OK ? value == 1 : value == -1);
@@ -214,7 +214,7 @@ static void running_allocates_nothing(void **state)
         psgd_precond *precond;
         uint64_t seed = 1;
         assert_ok(psgd_context_create(&allocator, &context));
-        assert_ok(psgd_precond_create(context, g->spec, g->modes, g->shape, PSGD_F64, NULL, &precond));
+        assert_ok(psgd_precond_create(context, g->spec, g->ndim, g->shape, PSGD_F64, NULL, &precond));
         int64_t n = psgd_precond_size(precond), made = f.made;
         double *v = calloc((size_t)n, sizeof *v), *h = calloc((size_t)n, sizeof *h), value;
         f.at = made;

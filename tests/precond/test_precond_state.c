@@ -1,7 +1,7 @@
 /* A fit that is saved and loaded goes on to the bit; anything else is refused and changes nothing. */
 #include "support.h"
 
-enum { N = 12, MOST = 1 << 14 };
+enum { N = 12, MAX = 1 << 14 };
 
 static psgd_precond *make(const char *spec, psgd_dtype dtype)
 {
@@ -34,11 +34,11 @@ static void saved_fit_goes_on_to_the_bit(void **state)
     (void)state;
     const char *specs[] = {"diag", "tri", "dense", "xmat", "scan", "kron(tri,t(norm))", "block(tri:5,diag)"};
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
-        static char bytes[MOST], one[MOST], two[MOST];
+        static char bytes[MAX], one[MAX], two[MAX];
         psgd_precond *first = make(specs[i], PSGD_F64), *second = make(specs[i], PSGD_F64);
         uint64_t random = 7;
         fit(first, 20, &random);
-        assert_in_range(psgd_precond_state_bytes(first), 1, MOST);
+        assert_in_range(psgd_precond_state_bytes(first), 1, MAX);
         assert_ok(psgd_precond_state_save(first, bytes));
         assert_ok(psgd_precond_state_load(second, psgd_precond_state_bytes(first), bytes));
 
@@ -57,7 +57,7 @@ static void saved_fit_goes_on_to_the_bit(void **state)
 static void foreign_bytes_are_refused(void **state)
 {
     (void)state;
-    static char bytes[MOST], before[MOST], after[MOST];
+    static char bytes[MAX], before[MAX], after[MAX];
     psgd_precond *tri = make("tri", PSGD_F64), *tril = make("tril", PSGD_F64);
     uint64_t random = 3;
     fit(tri, 5, &random);

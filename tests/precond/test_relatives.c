@@ -5,7 +5,7 @@
  * figures. */
 #include "support.h"
 
-static psgd_precond *make(const char *spec, int modes, const int64_t *shape, const char *criterion,
+static psgd_precond *make(const char *spec, int ndim, const int64_t *shape, const char *criterion,
                           const char *integrate, int64_t pairs, double step)
 {
     psgd_options *options;
@@ -16,7 +16,7 @@ static psgd_precond *make(const char *spec, int modes, const int64_t *shape, con
     assert_ok(psgd_options_set(options, "norm", "none"));
     assert_ok(psgd_options_set_number(options, "pairs", (double)pairs));
     assert_ok(psgd_options_set_number(options, "step", step));
-    assert_ok(psgd_precond_create(NULL, spec, modes, shape, PSGD_F64, options, &precond));
+    assert_ok(psgd_precond_create(NULL, spec, ndim, shape, PSGD_F64, options, &precond));
     psgd_options_free(options);
     return precond;
 }
@@ -38,7 +38,7 @@ static void diag_with_fisher_is_rmsprop(void **state)
     psgd_precond *precond = make("diag", 1, (const int64_t[]){N}, "fisher", "yes", 2, 0.002);
     psgd_options *options;
     psgd_optimizer *rmsprop;
-    psgd_tensor tensor = {.modes = 1, .shape = (const int64_t[]){N}};
+    psgd_tensor tensor = {.ndim = 1, .shape = (const int64_t[]){N}};
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "epsilon", "0"));
     assert_ok(psgd_options_set(options, "lr", "1"));
@@ -86,7 +86,7 @@ static void diag_with_newton_is_equilibration(void **state)
     /* The optimizer esgd averages (Hv)^2 over random v: the same to the error of a mean of 20000. */
     psgd_options *options;
     psgd_optimizer *esgd;
-    psgd_tensor tensor = {.modes = 1, .shape = (const int64_t[]){3}};
+    psgd_tensor tensor = {.ndim = 1, .shape = (const int64_t[]){3}};
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "beta2", "0.9999"));
     assert_ok(psgd_options_set(options, "lr", "1"));
@@ -129,7 +129,7 @@ static psgd_optimizer *make_kfac(void)
 {
     psgd_options *options;
     psgd_optimizer *kfac;
-    psgd_tensor tensor = {.modes = 2, .shape = (const int64_t[]){OUT, IN}};
+    psgd_tensor tensor = {.ndim = 2, .shape = (const int64_t[]){OUT, IN}};
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "power", "0.5"));
     assert_ok(psgd_options_set(options, "epsilon", "0"));

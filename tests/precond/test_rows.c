@@ -180,7 +180,7 @@ static void an_exact_fit_is_the_mean_over_v_of_absent_rows(void **state)
 static psgd_optimizer *new_optimizer(const char *method, int64_t rows, const char *words)
 {
     static const int64_t line[1] = {5};
-    psgd_tensor tensors[2] = {{.modes = 2, .shape = matrix, .rows = rows}, {.spec = "tri", .modes = 1, .shape = line}};
+    psgd_tensor tensors[2] = {{.ndim = 2, .shape = matrix, .rows = rows}, {.spec = "tri", .ndim = 1, .shape = line}};
     psgd_options *options = options_of(words);
     psgd_optimizer *made;
     assert_ok(psgd_optimizer_create(NULL, method, 2, tensors, PSGD_F64, options, &made));
@@ -360,7 +360,7 @@ static void bad_and_extreme_rows(void **state)
 
 static void assert_refused(const char *method, const char *words, const char *sentence)
 {
-    psgd_tensor tensor = {.modes = 2, .shape = matrix, .rows = SOME};
+    psgd_tensor tensor = {.ndim = 2, .shape = matrix, .rows = SOME};
     psgd_options *options = options_of(words);
     psgd_optimizer *made;
     assert_fails(psgd_optimizer_create(NULL, method, 1, &tensor, PSGD_F64, options, &made), PSGD_ERR_UNSUPPORTED,
@@ -437,8 +437,8 @@ static void a_graph_gives_the_rows_of_its_tokens(void **state)
     double theta[N], v[2][N], g[2][N], hv[2][N], loss[2], part[PART];
     uint64_t seed = 8;
     psgd_rows found;
-    assert_int_equal(psgd_graph_rows_most(rows.graph, 0), ROWS);
-    assert_int_equal(psgd_graph_rows_most(rows.graph, 1), 0);
+    assert_int_equal(psgd_graph_max_rows(rows.graph, 0), ROWS);
+    assert_int_equal(psgd_graph_max_rows(rows.graph, 1), 0);
     assert_ok(psgd_graph_rows(rows.graph, 0, &found));
     assert_int_equal(found.count, SOME);
     assert_memory_equal(found.index, present, sizeof present);

@@ -26,7 +26,7 @@ static psgd_precond *make(const instance *g, const char *norm, double step)
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "norm", norm));
     assert_ok(psgd_options_set_number(options, "step", step));
-    assert_ok(psgd_precond_create(NULL, g->spec, g->modes, g->shape, REAL_DTYPE, options, &precond));
+    assert_ok(psgd_precond_create(NULL, g->spec, g->ndim, g->shape, REAL_DTYPE, options, &precond));
     psgd_options_free(options);
     return precond;
 }
@@ -105,13 +105,13 @@ static void assert_close(const subject *s, const psgd_precond *other, double tol
 {
     int64_t count, other_count;
     real *Q = whole_state(s->precond, &count), *O = whole_state(other, &other_count);
-    double off = 0, most = 0;
+    double off = 0, max = 0;
     for (int64_t i = 0; i < count; i++) {
         off = fmax(off, fabs((double)Q[i] - (double)O[i]));
-        most = fmax(most, fabs((double)O[i]));
+        max = fmax(max, fabs((double)O[i]));
     }
-    if (!(off <= tolerance * most)) {
-        print_error("%s with %s: Q is off by %g of %g after %s\n", s->g->spec, s->norm, off, most, when);
+    if (!(off <= tolerance * max)) {
+        print_error("%s with %s: Q is off by %g of %g after %s\n", s->g->spec, s->norm, off, max, when);
         fail();
     }
     free(Q);
@@ -193,8 +193,8 @@ static void huge_curvature_is_followed(void **state)
 static void norms_do_not_overflow(void **state)
 {
     (void)state;
-    const int most = (sizeof(real) == 8 ? DBL_MAX_EXP : FLT_MAX_EXP) - 4;
-    for (int e = -most; e <= most; e++) {
+    const int max = (sizeof(real) == 8 ? DBL_MAX_EXP : FLT_MAX_EXP) - 4;
+    for (int e = -max; e <= max; e++) {
         real c = (real)ldexp(1, e), x[] = {3 * c, 4 * c, 1, 12 * c, 0, 1};
         view X = view_slice(view_rows(x, 3, 2), 0, 2);
         assert_float_equal(la_view_norm(X, e), 13, 16 * EPSILON);
@@ -261,10 +261,10 @@ static void q_outlives_extreme_pairs(void **state)
     subject s;
     for (int w = 0; w < 6; w++) {
         for (int i = 0; i < 10 + instance_count; i++) {
-            instance plain = {.spec = i < 10 ? specs[i] : NULL, .modes = 1, .shape = {4}};
+            instance plain = {.spec = i < 10 ? specs[i] : NULL, .ndim = 1, .shape = {4}};
             const instance *g = i < 10 ? &plain : &instances[i - 10];
             for (int k = 0; k < (i < 10 ? 5 : 1); k++) {
-                if (i >= 10 && g->modes < 2) continue;
+                if (i >= 10 && g->ndim < 2) continue;
                 start(&s, g, norms[k], k == 4 ? 0.01 : 0.1, 23);
                 draw(&s, storms[w].v, storms[w].h);
                 int updates = i < 10 && k == 0 ? storms[w].updates : storms[w].updates / 10;
@@ -292,8 +292,8 @@ static void q_is_scaled_back_near_the_limit(void **state)
     subject s;
     for (int growing = 0; growing < 2; growing++) {
         for (int i = 0; i < 4; i++) {
-            instance g = {.spec = specs[i], .modes = 1, .shape = {4}};
-            real Q[16], least = REAL_MAX, most = 0;
+            instance g = {.spec = specs[i], .ndim = 1, .shape = {4}};
+            real Q[16], min = REAL_MAX, max = 0;
             start(&s, &g, "max", 0.3, 5);
             for (int t = 0; t < decades * each; t++) {
                 double large = pow(10, 1 + t / each);
@@ -303,14 +303,14 @@ static void q_is_scaled_back_near_the_limit(void **state)
                 assert_ok(psgd_precond_factor(s.precond, 0, Q));
                 real largest = 0;
                 for (int k = 0; k < 16; k++) largest = (real)fmax((double)largest, fabs((double)Q[k]));
-                least = largest < least ? largest : least;
-                most = largest > most ? largest : most;
+                min = largest < min ? largest : min;
+                max = largest > max ? largest : max;
             }
-            if (!((double)most <= ldexp(4, limit) && (double)least >= ldexp(0.25, -limit))) {
-                fail_msg("%s: Q was between %g and %g", specs[i], (double)least, (double)most);
+            if (!((double)max <= ldexp(4, limit) && (double)min >= ldexp(0.25, -limit))) {
+                fail_msg("%s: Q was between %g and %g", specs[i], (double)min, (double)max);
             }
-            if (growing ? (double)most < ldexp(0.1, limit) : (double)least > ldexp(10, -limit)) {
-                fail_msg("%s: Q, between %g and %g, never came near", specs[i], (double)least, (double)most);
+            if (growing ? (double)max < ldexp(0.1, limit) : (double)min > ldexp(10, -limit)) {
+                fail_msg("%s: Q, between %g and %g, never came near", specs[i], (double)min, (double)max);
             }
             stop(&s);
         }

@@ -11,11 +11,11 @@
 /* Relative to the largest entry of Q. f32: a hundred roundings of a well-conditioned update. */
 static const double TOLERANCE = REAL_EPSILON > 1e-10 ? 1e-5 : 1e-12;
 
-enum { PAIRS = 3, MOST = 160 };
+enum { PAIRS = 3, MAX = 160 };
 
 typedef struct trial {
     const char *spec;
-    int modes;
+    int ndim;
     const int64_t *shape;
     bool fisher, integrate, unbiased;
     double damping, step, average;
@@ -39,7 +39,7 @@ static psgd_precond *make(const trial *t)
     assert_ok(psgd_options_set_number(options, "pairs", (double)t->pairs));
     assert_ok(psgd_options_set_number(options, "batch", (double)t->batch));
     assert_ok(psgd_options_set_number(options, "average", t->average));
-    assert_ok(psgd_precond_create(NULL, t->spec, t->modes, t->shape, REAL_DTYPE, options, &precond));
+    assert_ok(psgd_precond_create(NULL, t->spec, t->ndim, t->shape, REAL_DTYPE, options, &precond));
     psgd_options_free(options);
     return precond;
 }
@@ -122,19 +122,19 @@ static images form(const trial *t, int64_t n, const double *Q, const double *H, 
 
 static void compare(const trial *t, int i, int64_t m, const double *E, const double *before, const double *after)
 {
-    double *expected = calloc((size_t)(m * m), sizeof(double)), most = 0, worst = 0;
+    double *expected = calloc((size_t)(m * m), sizeof(double)), max = 0, worst = 0;
     ref_multiply(m, m, m, E, before, expected);
     for (int64_t k = 0; k < m * m; k++) {
-        most = fmax(most, fabs(expected[k]));
+        max = fmax(max, fabs(expected[k]));
         worst = fmax(worst, fabs(expected[k] - after[k]));
     }
     free(expected);
-    if (worst <= TOLERANCE * most) return;
+    if (worst <= TOLERANCE * max) return;
     print_error("%s, %s, %s%s%s, %lld of %lld pairs, shape", t->spec, norm_names[t->norm],
                 t->fisher ? "fisher" : "newton", t->integrate ? ", integrate" : "", t->unbiased ? ", unbiased" : "",
                 (long long)t->count, (long long)t->pairs);
-    for (int k = 0; k < t->modes; k++) print_error(" %lld", (long long)t->shape[k]);
-    print_error(": factor %d is off by %g of %g\n", i, worst, most);
+    for (int k = 0; k < t->ndim; k++) print_error(" %lld", (long long)t->shape[k]);
+    print_error(": factor %d is off by %g of %g\n", i, worst, max);
     fail();
 }
 
@@ -189,7 +189,7 @@ static void update_both(const trial *t, psgd_precond *precond, ref_node *tree, c
 static void run(const trial *t, uint64_t seed, int warm, int checked)
 {
     psgd_precond *precond = make(t);
-    ref_node *tree = ref_parse(t->spec, t->modes, t->shape);
+    ref_node *tree = ref_parse(t->spec, t->ndim, t->shape);
     int64_t n = psgd_precond_size(precond);
     real *v = calloc((size_t)(n * t->count), sizeof(real)), *h = calloc((size_t)(n * t->count), sizeof(real));
     double *s = calloc((size_t)n, sizeof(double));
@@ -231,7 +231,7 @@ static void registered_groups_update_as_the_reference(void **state)
         const instance *g = &instances[i];
         for (int norm = 0; norm < 4; norm++) {
             trial t = {.spec = g->spec,
-                       .modes = g->modes,
+                       .ndim = g->ndim,
                        .shape = g->shape,
                        .pairs = 1,
                        .count = 1,
@@ -261,7 +261,7 @@ static void random_specs_update_as_the_reference(void **state)
     int64_t shape[4];
     for (int k = 0; k < 1000; k++) {
         trial t = {.spec = spec, .shape = shape};
-        t.modes = random_spec(&seed, k % 10 ? 40 : MOST, spec, shape);
+        t.ndim = random_spec(&seed, k % 10 ? 40 : MAX, spec, shape);
         draw_settings(&t, &seed);
         run(&t, next_random(&seed), 3, 1);
     }
@@ -276,7 +276,7 @@ static void balancing_the_factors_leaves_their_product(void **state)
     uint64_t seed = 6;
     for (int k = 0; k < 3; k++) {
         trial t = {.spec = specs[k],
-                   .modes = 2,
+                   .ndim = 2,
                    .shape = shape,
                    .pairs = 1,
                    .count = 1,
@@ -285,7 +285,7 @@ static void balancing_the_factors_leaves_their_product(void **state)
                    .norm = REF_SPECTRAL,
                    .step = k == 0 ? 0.97 : 0.3};
         psgd_precond *precond = make(&t);
-        ref_node *tree = ref_parse(t.spec, t.modes, t.shape);
+        ref_node *tree = ref_parse(t.spec, t.ndim, t.shape);
         ref_options options = {.norm = t.norm, .step = t.step, .count = 1, .exact_dense = true};
         int rebalanced = 0;
         for (int u = 0; u < 400; u++) {

@@ -39,12 +39,12 @@ static void print_machine(bool json)
 static int run(const cli_args *args)
 {
     bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
-    bool pictures = args->positional_count == 1 && !strcmp(args->positional[0], "pictures");
-    if (!optim && !pictures && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
+    bool images = args->positional_count == 1 && !strcmp(args->positional[0], "pictures");
+    if (!optim && !images && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
         return cli_wrong_use(
             "psgd bench measures 'groups', 'optim' or 'pictures': psgd bench groups [--quick] [--json]");
     }
-    if (pictures && !cli_value(args, "data")) return cli_wrong_use("psgd bench pictures needs --data DIR");
+    if (images && !cli_value(args, "data")) return cli_wrong_use("psgd bench pictures needs --data DIR");
     bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
                                .json = cli_value(args, "json") != NULL,
                                .spec = cli_value(args, "spec"),
@@ -61,12 +61,12 @@ static int run(const cli_args *args)
         }
         bench_use_processor_time();
     }
-    int wrong = optim || pictures ? EXIT_SUCCESS : bench_groups_check(&settings);
+    int wrong = optim || images ? EXIT_SUCCESS : bench_groups_check(&settings);
     if (wrong) return wrong;
     print_machine(settings.json);
-    psgd_status status = optim      ? bench_optim(&settings)
-                         : pictures ? bench_pictures(cli_value(args, "data"))
-                                    : bench_groups(&settings);
+    psgd_status status = optim    ? bench_optim(&settings)
+                         : images ? bench_images(cli_value(args, "data"))
+                                  : bench_groups(&settings);
     return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
 }
 

@@ -41,7 +41,7 @@ extern const bench_case bench_cases[];
 extern const int bench_case_count;
 
 /* false where nothing is counted for this spec. */
-bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work);
+bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work);
 
 /* What the machine does now, over memory that no cache holds: bytes per second of bare loops that read an array, that
  * write one from two others (z <- x + c y, the better of stores through and past the caches) and that read two and
@@ -72,6 +72,6 @@ typedef struct bench_settings {
 int bench_groups_check(const bench_settings *settings);
 psgd_status bench_groups(const bench_settings *settings); /* of settings that passed that check */
 psgd_status bench_optim(const bench_settings *settings);  /* of the settings only quick counts */
-psgd_status bench_pictures(const char *folder);
+psgd_status bench_images(const char *folder);
 
 #endif

@@ -104,24 +104,24 @@ static double triangle_flops(double s, double k, bench_op op)
 }
 
 /* Anything else, families above all: the bytes that psgd group tells. An estimate, so there is no limit beside it. */
-static bool other_work(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op,
+static bool other_work(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op,
                        bench_work *work)
 {
     double update, apply;
-    if (psgd_group_cost(NULL, spec, modes, shape, dtype, NULL, NULL, NULL, &update, NULL, &apply) != PSGD_OK) {
+    if (psgd_group_cost(NULL, spec, ndim, shape, dtype, NULL, NULL, NULL, &update, NULL, &apply) != PSGD_OK) {
         return false;
     }
     work->read = op == BENCH_UPDATE ? update : op == BENCH_APPLY ? apply : update + apply;
     return true;
 }
 
-bool bench_work_of(const char *spec, int modes, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work)
+bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work)
 {
     double size = (double)psgd_dtype_size(dtype);
     *work = (bench_work){0};
-    if (modes == 1 && flat_work(spec, shape[0], size, op, work)) return true;
+    if (ndim == 1 && flat_work(spec, shape[0], size, op, work)) return true;
     bool kron = is(spec, "scan") || is(spec, "scaw") || !strncmp(spec, "kron(", 5);
-    if (modes != 2 || !kron) return other_work(spec, modes, shape, dtype, op, work);
+    if (ndim != 2 || !kron) return other_work(spec, ndim, shape, dtype, op, work);
 
     double n = (double)shape[0] * (double)shape[1];
     bool left = !strncmp(spec, "kron(tri,", 9), right = is(spec, "scaw") || strstr(spec, ",tri)");

@@ -16,7 +16,7 @@ static const double IN_CACHE = 64e6;
 typedef struct bench_run {
     const bench_settings *settings;
     const char *spec, *shape_word;
-    int modes;
+    int ndim;
     int64_t shape[32], n;
     psgd_precond *precond;
     char *v, *h, *theta;
@@ -62,7 +62,7 @@ static bench_limits measure_limits(const bench_run *run, const bench_probe *prob
 {
     bench_work work;
     bench_limits limits = {0};
-    if (!bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
+    if (!bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
     if (work.flops > 0) {
         limits.product = bench_product_rate(run->settings->dtype, work.fibres, work.side);
     } else if (over_memory(&work)) {
@@ -84,24 +84,24 @@ static psgd_status measure_op(bench_run *run, bench_op op, const bench_probe *pr
 {
     bench_work work;
     double seconds;
-    bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, op, &work);
+    bool counted = bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, op, &work);
     if (counted && over_memory(&work)) bench_clean_caches(probe);
     PSGD_TRY(time_op(run, op, &seconds));
     bench_add(&result->time[op], seconds);
     if (!counted) return PSGD_OK;
-    double least = ideal(&work, limits);
-    if (least > 0) bench_add(&result->part[op], least / seconds);
+    double min = ideal(&work, limits);
+    if (min > 0) bench_add(&result->part[op], min / seconds);
     return PSGD_OK;
 }
 
 static psgd_status measure(bench_run *run, const bench_probe *probe, bench_result *result)
 {
     double budget = run->settings->quick ? 0.5 : 3, start = bench_now();
-    int least = run->settings->quick ? 3 : 5;
+    int min = run->settings->quick ? 3 : 5;
     for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(call(run, (bench_op)op));
     for (int i = 0; i < BENCH_MAX_SAMPLES; i++) {
         double spent = bench_now() - start;
-        if (i > 0 && spent > budget && (i >= least || spent > 20 * budget)) break;
+        if (i > 0 && spent > budget && (i >= min || spent > 20 * budget)) break;
         bench_limits limits = measure_limits(run, probe);
         for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, probe, &limits, result));
     }
@@ -114,7 +114,7 @@ static void print_result(const bench_run *run, const bench_result *result)
         bench_work work;
         const bench_samples *t = &result->time[op];
         double time = bench_quantile(t, 0.5), low = bench_quantile(t, 0.1), high = bench_quantile(t, 0.9);
-        bool counted = bench_work_of(run->spec, run->modes, run->shape, run->settings->dtype, (bench_op)op, &work);
+        bool counted = bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, (bench_op)op, &work);
         double amount = work.flops > 0 ? work.flops : work.read + work.written + work.in_place;
         double part = bench_quantile(&result->part[op], 0.5);
         const char *unit = work.flops > 0 ? "flops" : "bytes";
@@ -144,10 +144,10 @@ static psgd_status run_case(const bench_settings *settings, const bench_probe *p
 {
     bench_run run = {.settings = settings, .spec = source, .shape_word = shape, .n = 1};
     bench_result result = {0};
-    cli_shape(shape, &run.modes, run.shape);
-    for (int i = 0; i < run.modes; i++) run.n *= run.shape[i];
+    cli_shape(shape, &run.ndim, run.shape);
+    for (int i = 0; i < run.ndim; i++) run.n *= run.shape[i];
     size_t size = psgd_dtype_size(settings->dtype);
-    PSGD_TRY(psgd_precond_create(NULL, source, run.modes, run.shape, settings->dtype, NULL, &run.precond));
+    PSGD_TRY(psgd_precond_create(NULL, source, run.ndim, run.shape, settings->dtype, NULL, &run.precond));
     run.v = psgd__alloc(NULL, run.n, size);
     run.h = psgd__alloc(NULL, run.n, size);
     run.theta = psgd__alloc(NULL, run.n, size);
@@ -220,12 +220,12 @@ static bool wanted(const bench_settings *settings, const bench_case *c)
 
 int bench_groups_check(const bench_settings *settings)
 {
-    int modes;
+    int ndim;
     int64_t shape[32];
-    if (settings->shape && !cli_shape(settings->shape, &modes, shape)) return EXIT_WRONG_USE;
+    if (settings->shape && !cli_shape(settings->shape, &ndim, shape)) return EXIT_WRONG_USE;
     if (settings->shape && settings->spec) {
         return cli_status(
-            psgd_group_cost(NULL, settings->spec, modes, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL));
+            psgd_group_cost(NULL, settings->spec, ndim, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL));
     }
     for (int i = 0; i < bench_case_count; i++) {
         if (wanted(settings, &bench_cases[i])) return EXIT_SUCCESS;

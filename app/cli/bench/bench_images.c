@@ -9,7 +9,7 @@
 enum { BATCH = 50, ROUNDS = 4 };
 
 /* Decoded, resized, cropped, the mean subtracted. The processor time of all threads counts, so that it is per core. */
-psgd_status bench_pictures(const char *folder)
+psgd_status bench_images(const char *folder)
 {
     char name[4096];
     source *from;

@@ -99,8 +99,8 @@ static double triad_rate(const bench_probe *probe, bool past_caches)
 
 void bench_clean_caches(const bench_probe *probe)
 {
-    volatile float most = la_max_abs(probe->count, probe->memory + probe->count);
-    (void)most;
+    volatile float max = la_max_abs(probe->count, probe->memory + probe->count);
+    (void)max;
 }
 
 void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
@@ -108,8 +108,8 @@ void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
     int64_t n = probe->count;
     bench_clean_caches(probe);
     double start = bench_now();
-    volatile float most = la_max_abs(n, probe->memory);
-    (void)most;
+    volatile float max = la_max_abs(n, probe->memory);
+    (void)max;
     limits->read = (double)n * sizeof(float) / (bench_now() - start);
     double past = triad_rate(probe, true), through = triad_rate(probe, false);
     limits->triad = past > through ? past : through;

@@ -51,7 +51,7 @@ static psgd_status make(const char *method, const psgd_tensor *tensor, psgd_dtyp
 static psgd_status bench_small(const char *label, const char *method, const char *const *set)
 {
     const int64_t two = 2;
-    const psgd_tensor tensor = {.modes = 1, .shape = &two};
+    const psgd_tensor tensor = {.ndim = 1, .shape = &two};
     int (*volatile call)(void *, const void *const *, const void *const *, double *, void *const *,
                          void *const *) = psgd__rosenbrock_objective.product;
     double x[] = {-1, 1}, g[2], h[2], loss;
@@ -111,7 +111,7 @@ static psgd_status bench_large(const large *l, bool quick, bool check, float *th
     const char *const set[] = {"lr", "1e-9", "check", check ? "yes" : "no", NULL};
     char label[64];
     snprintf(label, sizeof label, "%s%s", l->method, check ? "" : ", check no");
-    const psgd_tensor tensor = {.modes = 1, .shape = &many};
+    const psgd_tensor tensor = {.ndim = 1, .shape = &many};
     psgd_optimizer *optimizer;
     bench_probe probe;
     psgd_status status = make(l->method, &tensor, PSGD_F32, set, &optimizer);

@@ -17,14 +17,14 @@
 #error "npy.c takes the machine to be little-endian"
 #endif
 
-enum { MAGIC = 6, HEADER_MOST = 1 << 20, PIECE = 8192 }; /* bytes, bytes, numbers */
+enum { MAGIC = 6, HEADER_MAX = 1 << 20, PIECE = 8192 }; /* bytes, bytes, numbers */
 
 static psgd_status read_bytes(const npy_file *npy, int64_t at, int64_t bytes, void *to)
 {
     char *next = to;
     while (bytes > 0) {
-        size_t most = bytes < 1 << 30 ? (size_t)bytes : 1u << 30;
-        ssize_t got = pread(npy->handle, next, most, (off_t)at);
+        size_t max = bytes < 1 << 30 ? (size_t)bytes : 1u << 30;
+        ssize_t got = pread(npy->handle, next, max, (off_t)at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return psgd__fail(PSGD_ERR_IO, "cannot read %s: %s", npy->path, strerror(errno));
         if (got == 0) return psgd__fail(PSGD_ERR_FORMAT, "%s ends too early", npy->path);
@@ -59,7 +59,7 @@ static psgd_status read_header(npy_file *npy, int64_t file_bytes)
 {
     int64_t at = 0, length = 0;
     PSGD_TRY(read_preamble(npy, file_bytes, &at, &length));
-    if (length > HEADER_MOST) {
+    if (length > HEADER_MAX) {
         return psgd__fail(PSGD_ERR_FORMAT,
                           "%s: its .npy header claims to be %lld bytes long, which no plain array needs", npy->path,
                           (long long)length);
@@ -118,9 +118,9 @@ void psgd__npy_close(npy_file *npy)
     *npy = (npy_file){.handle = -1};
 }
 
-static void swap_bytes(int64_t count, size_t size, void *numbers)
+static void swap_bytes(int64_t count, size_t size, void *array)
 {
-    unsigned char *at = numbers;
+    unsigned char *at = array;
     for (int64_t i = 0; i < count; i++, at += size) {
         for (size_t k = 0; k < size / 2; k++) {
             unsigned char other = at[k];
@@ -164,13 +164,13 @@ psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psg
 /* "[3, 0, 12]" for the index-th number. */
 static void say_index(const npy_file *npy, int64_t index, char *words, size_t room)
 {
-    int64_t at[NPY_MAX_MODES];
-    for (int m = npy->modes - 1; m >= 0; m--) {
+    int64_t at[NPY_MAX_DIMS];
+    for (int m = npy->ndim - 1; m >= 0; m--) {
         at[m] = index % npy->shape[m];
         index /= npy->shape[m];
     }
     int used = snprintf(words, room, "[");
-    for (int m = 0; m < npy->modes && used > 0 && (size_t)used < room; m++) {
+    for (int m = 0; m < npy->ndim && used > 0 && (size_t)used < room; m++) {
         used += snprintf(words + used, room - (size_t)used, "%s%lld", m ? ", " : "", (long long)at[m]);
     }
     if (used > 0 && (size_t)used < room) snprintf(words + used, room - (size_t)used, "]");
@@ -197,38 +197,38 @@ psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted)
         float narrow[PIECE];
         double wide[PIECE];
     } piece;
-    double most = wanted == PSGD_F32 ? (double)FLT_MAX : DBL_MAX;
+    double max = wanted == PSGD_F32 ? (double)FLT_MAX : DBL_MAX;
     for (int64_t done = 0, some; done < npy->count; done += some) {
         some = npy->count - done < PIECE ? npy->count - done : PIECE;
         PSGD_TRY(read_stored(npy, done, some, &piece));
         for (int64_t i = 0; i < some; i++) {
             double number = npy->dtype == PSGD_F64 ? piece.wide[i] : (double)piece.narrow[i];
-            if (!(fabs(number) <= most)) return refuse_number(npy, done + i, number);
+            if (!(fabs(number) <= max)) return refuse_number(npy, done + i, number);
         }
     }
     return PSGD_OK;
 }
 
-static void add_shape(text *to, bool any_first, int modes, const int64_t *shape)
+static void add_shape(text *to, bool any_first, int ndim, const int64_t *shape)
 {
     psgd__text_add(to, any_first ? "(any" : "(");
-    for (int m = 0; m < modes; m++) {
+    for (int m = 0; m < ndim; m++) {
         psgd__text_add(to, "%s%lld", m || any_first ? ", " : "", (long long)shape[m]);
     }
-    psgd__text_add(to, modes + any_first == 1 ? ",)" : ")");
+    psgd__text_add(to, ndim + any_first == 1 ? ",)" : ")");
 }
 
-psgd_status psgd__npy_check_shape(const npy_file *npy, int modes, const int64_t *shape, int64_t *first)
+psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first)
 {
-    bool fits = npy->modes == modes + 1;
-    for (int m = 0; fits && m < modes; m++) fits = npy->shape[m + 1] == shape[m];
+    bool fits = npy->ndim == ndim + 1;
+    for (int m = 0; fits && m < ndim; m++) fits = npy->shape[m + 1] == shape[m];
     if (fits) {
         *first = npy->shape[0];
         return PSGD_OK;
     }
     text has = {.context = npy->context}, wanted = {.context = npy->context};
-    add_shape(&has, false, npy->modes, npy->shape);
-    add_shape(&wanted, true, modes, shape);
+    add_shape(&has, false, npy->ndim, npy->shape);
+    add_shape(&wanted, true, ndim, shape);
     psgd_status status = psgd__fail(PSGD_ERR_FORMAT, "%s has shape %s, not %s", npy->path, has.failed ? "?" : has.chars,
                                     wanted.failed ? "?" : wanted.chars);
     psgd__text_free(&has);
@@ -236,10 +236,10 @@ psgd_status psgd__npy_check_shape(const npy_file *npy, int modes, const int64_t 
     return status;
 }
 
-psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int modes, const int64_t *shape)
+psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int ndim, const int64_t *shape)
 {
     text sizes = {.context = file->context};
-    add_shape(&sizes, false, modes, shape);
+    add_shape(&sizes, false, ndim, shape);
     if (sizes.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to write %s", file->path);
 
     enum { ALIGNMENT = 64, ROOM = 1024 }; /* 33 sizes of up to 19 digits fit */

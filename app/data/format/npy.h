@@ -8,7 +8,7 @@
 #include "core/file.h"
 #include <psgd/dtype.h>
 
-enum { NPY_MAX_MODES = 33 }; /* a tensor of 32 modes, and one more that counts tensors */
+enum { NPY_MAX_DIMS = 33 }; /* a tensor of 32 modes, and one more that counts tensors */
 
 typedef struct npy_file {
     const psgd_context *context;
@@ -16,9 +16,9 @@ typedef struct npy_file {
     int handle;
     psgd_dtype dtype;
     bool swapped; /* big-endian */
-    int modes;
-    int64_t shape[NPY_MAX_MODES], count; /* count: the product of shape */
-    int64_t start;                       /* of the numbers in the file, in bytes */
+    int ndim;
+    int64_t shape[NPY_MAX_DIMS], count; /* count: the product of shape */
+    int64_t start;                      /* of the numbers in the file, in bytes */
 } npy_file;
 
 /* Opens path and checks everything but the numbers themselves; the sentence of a failure names the file. */
@@ -32,9 +32,9 @@ psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psg
 psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted);
 
 /* Refuses a shape other than (any, shape[0], .., shape[modes - 1]); *first is then the size of the first mode. */
-psgd_status psgd__npy_check_shape(const npy_file *npy, int modes, const int64_t *shape, int64_t *first);
+psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first);
 
 /* The header of an array; the caller writes the numbers after it. */
-psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int modes, const int64_t *shape);
+psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int ndim, const int64_t *shape);
 
 #endif

@@ -78,21 +78,21 @@ static psgd_status read_order(cursor *c)
 static psgd_status read_shape(cursor *c)
 {
     npy_file *npy = c->npy;
-    npy->modes = 0;
+    npy->ndim = 0;
     npy->count = 1;
     if (!take(c, '(')) return malformed(c, "'('");
     while (!take(c, ')')) {
         char *end;
         bool digit = *c->at >= '0' && *c->at <= '9';
         if (!digit) return malformed(c, "a size");
-        if (npy->modes == NPY_MAX_MODES) {
-            return psgd__fail(PSGD_ERR_FORMAT, "%s has more than %d modes", npy->path, NPY_MAX_MODES);
+        if (npy->ndim == NPY_MAX_DIMS) {
+            return psgd__fail(PSGD_ERR_FORMAT, "%s has more than %d modes", npy->path, NPY_MAX_DIMS);
         }
         long long size = strtoll(c->at, &end, 10); /* saturates, and then does not fit below */
         if (!psgd__mul_fits(npy->count, size, &npy->count)) {
             return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more numbers than can be counted", npy->path);
         }
-        npy->shape[npy->modes++] = size;
+        npy->shape[npy->ndim++] = size;
         c->at = *end == 'L' ? end + 1 : end; /* Python 2 wrote 3L */
         if (!take(c, ',')) {
             if (take(c, ')')) break;
@@ -125,9 +125,9 @@ static psgd_status read_entry(cursor *c)
 /* Fortran order is C order where at most one size is above 1, or one is 0. */
 static bool order_matters(const npy_file *npy)
 {
-    int long_modes = 0;
-    for (int i = 0; i < npy->modes; i++) long_modes += npy->shape[i] > 1;
-    return npy->count > 0 && long_modes > 1;
+    int long_ndim = 0;
+    for (int i = 0; i < npy->ndim; i++) long_ndim += npy->shape[i] > 1;
+    return npy->count > 0 && long_ndim > 1;
 }
 
 static psgd_status accept(cursor *c)

@@ -44,7 +44,7 @@ psgd_status psgd__safetensors_write(const psgd_context *context, const char *pat
         status = psgd__file_write(&file, length, 8);
         if (status == PSGD_OK) status = psgd__file_write(&file, header.chars, header.length);
         for (int i = 0; status == PSGD_OK && i < count; i++) {
-            status = psgd__file_write(&file, matrices[i].numbers, matrices[i].rows * matrices[i].columns * number);
+            status = psgd__file_write(&file, matrices[i].values, matrices[i].rows * matrices[i].columns * number);
         }
         if (status == PSGD_OK) {
             status = psgd__file_publish(&file);
@@ -61,7 +61,7 @@ typedef struct found {
     bool wide; /* F64 */
 } found;
 
-static bool two_whole_numbers(const cJSON *list, double pair[2])
+static bool two_whole_size(const cJSON *list, double pair[2])
 {
     for (int i = 0; i < 2; i++) {
         const cJSON *item = cJSON_GetArrayItem(list, i);
@@ -85,13 +85,13 @@ static psgd_status find(const cJSON *header, const char *path, const named_matri
     if (!single && !to->wide) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s: tensor %s is neither F32 nor F64", path, wanted->name);
     }
-    if (!two_whole_numbers(cJSON_GetObjectItemCaseSensitive(entry, "shape"), shape) ||
-        shape[0] != (double)wanted->rows || shape[1] != (double)wanted->columns) {
+    if (!two_whole_size(cJSON_GetObjectItemCaseSensitive(entry, "shape"), shape) || shape[0] != (double)wanted->rows ||
+        shape[1] != (double)wanted->columns) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s: tensor %s is not of shape [%lld, %lld]", path, wanted->name,
                           (long long)wanted->rows, (long long)wanted->columns);
     }
     double need = shape[0] * shape[1] * (to->wide ? 8 : 4);
-    if (!two_whole_numbers(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), place) ||
+    if (!two_whole_size(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), place) ||
         place[1] - place[0] != need || place[1] > (double)bytes) {
         return psgd__fail(PSGD_ERR_FORMAT,
                           "%s: the numbers of tensor %s are not within the file: it is truncated or "
@@ -109,8 +109,8 @@ static void copy(const found *from, psgd_dtype dtype, const named_matrix *to)
         float single;
         memcpy(&wide, from->bytes + (from->wide ? 8 * i : 0), sizeof wide * from->wide);
         memcpy(&single, from->bytes + (from->wide ? 0 : 4 * i), from->wide ? 0 : sizeof single);
-        if (dtype == PSGD_F64) ((double *)to->numbers)[i] = from->wide ? wide : (double)single;
-        if (dtype == PSGD_F32) ((float *)to->numbers)[i] = from->wide ? (float)wide : single;
+        if (dtype == PSGD_F64) ((double *)to->values)[i] = from->wide ? wide : (double)single;
+        if (dtype == PSGD_F32) ((float *)to->values)[i] = from->wide ? (float)wide : single;
     }
 }
 

@@ -12,7 +12,7 @@
 typedef struct named_matrix {
     const char *name;
     int64_t rows, columns;
-    void *numbers;
+    void *values;
 } named_matrix;
 
 psgd_status psgd__safetensors_write(const psgd_context *context, const char *path, psgd_dtype dtype, int count,

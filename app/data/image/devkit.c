@@ -18,8 +18,8 @@ enum {
     TYPE_DEFLATED = 15,
     TYPE_UTF8 = 16,
     CLASS_STRUCTURE = 2,
-    MOST_NUMBERS = 1 << 16, /* of classes in a kit */
-    MOST_BYTES = 1 << 28    /* of an array */
+    MAX_SIZE = 1 << 16, /* of classes in a kit */
+    MAX_BYTES = 1 << 28 /* of an array */
 };
 
 typedef struct span {
@@ -70,7 +70,7 @@ static bool open_array(const element *array, span *inside, int *kind, int64_t *c
     *count = 1;
     for (int64_t i = 0; i + 4 <= sizes.data.left; i += 4) {
         *count *= number_at(sizes.data.at + i);
-        if (*count > MOST_BYTES) return false;
+        if (*count > MAX_BYTES) return false;
     }
     return true;
 }
@@ -89,7 +89,7 @@ static int64_t read_number(const element *array)
     uint64_t bits = number_at(value.data.at) | (uint64_t)number_at(value.data.at + 4) << 32;
     double number;
     memcpy(&number, &bits, sizeof number);
-    return number >= 0 && number < MOST_NUMBERS && number == (double)(int64_t)number ? (int64_t)number : -1;
+    return number >= 0 && number < MAX_SIZE && number == (double)(int64_t)number ? (int64_t)number : -1;
 }
 
 /* Characters of one or two bytes, of which a name has only those of ASCII. */
@@ -124,8 +124,8 @@ static int find_field(span names, int64_t width, const char *start, const char *
 
 static bool keep(const psgd_context *context, devkit *kit, int64_t number, const char *name)
 {
-    if (!kit->name) kit->name = psgd__alloc(context, MOST_NUMBERS, sizeof *kit->name);
-    if (!kit->name || number < 1 || number > MOST_NUMBERS) return false;
+    if (!kit->name) kit->name = psgd__alloc(context, MAX_SIZE, sizeof *kit->name);
+    if (!kit->name || number < 1 || number > MAX_SIZE) return false;
     memcpy(kit->name[number - 1], name, DEVKIT_NAME);
     if (number > kit->count) kit->count = number;
     return true;
@@ -173,7 +173,7 @@ static bool read_deflated(const psgd_context *context, span data, devkit *kit)
     stream.avail_out = sizeof start;
     int state = inflate(&stream, Z_SYNC_FLUSH);
     uint32_t size = number_at(start + 4);
-    bool fits = (state == Z_OK || state == Z_STREAM_END) && stream.avail_out == 0 && size <= MOST_BYTES;
+    bool fits = (state == Z_OK || state == Z_STREAM_END) && stream.avail_out == 0 && size <= MAX_BYTES;
     unsigned char *bytes = fits ? psgd__alloc(context, (int64_t)size + 8, 1) : NULL;
     bool read = false;
     if (bytes) {

@@ -163,11 +163,11 @@ static int class_of(const image_files *files, const char *word)
 /* The development kit, where truth is its ground truth. */
 static psgd_status read_kit(image_files *to, const char *truth)
 {
-    static const char ending[] = "_ground_truth.txt";
+    static const char outcome[] = "_ground_truth.txt";
     char path[LONGEST];
-    size_t length = strlen(truth), tail = sizeof ending - 1;
+    size_t length = strlen(truth), tail = sizeof outcome - 1;
     const char *slash = strrchr(truth, '/');
-    if (length < tail || strcmp(truth + length - tail, ending) != 0) return PSGD_OK;
+    if (length < tail || strcmp(truth + length - tail, outcome) != 0) return PSGD_OK;
     if (snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - truth) : 0, truth, "meta.mat") >= LONGEST) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "the path of %s is too long", truth);
     }
@@ -202,16 +202,16 @@ static int find_name(const char *word, struct dirent **names, int count)
 }
 
 /* One line of the ground truth: the picture that it is about, and its class; both -1 where it has none of them. */
-static void read_line(const image_files *files, char *line, int number, struct dirent **names, int count, int *picture,
+static void read_line(const image_files *files, char *line, int number, struct dirent **names, int count, int *image,
                       int *label)
 {
     static const char *const between = " \t\r,";
     char *rest = NULL, *first = strtok_r(line, between, &rest), *second = first ? strtok_r(NULL, between, &rest) : NULL;
-    *picture = *label = -1;
+    *image = *label = -1;
     if (!first) return;
-    *picture = second ? (number < count && names_file(first, names[number]->d_name) ? number
-                                                                                    : find_name(first, names, count))
-                      : number;
+    *image = second ? (number < count && names_file(first, names[number]->d_name) ? number
+                                                                                  : find_name(first, names, count))
+                    : number;
     *label = class_of(files, second ? second : first);
 }
 
@@ -223,11 +223,11 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
     psgd_status status = seen ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
     for (char *rest = NULL, *line = strtok_r(chars, "\n", &rest); status == PSGD_OK && line;
          line = strtok_r(NULL, "\n", &rest)) {
-        int picture, label;
+        int image, label;
         line_number++;
-        read_line(to, line, number, names, count, &picture, &label);
-        if (picture < 0 && label < 0 && line_number == 1) continue; /* the header of a table */
-        if (picture < 0 || picture >= count || label < 0 || seen[picture]) {
+        read_line(to, line, number, names, count, &image, &label);
+        if (image < 0 && label < 0 && line_number == 1) continue; /* the header of a table */
+        if (image < 0 || image >= count || label < 0 || seen[image]) {
             status = psgd__fail(PSGD_ERR_FORMAT,
                                 "line %d of %s does not give a picture of %s a class; a class is the name of a "
                                 "training folder or its number, %s",
@@ -235,9 +235,9 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
                                 to->kit.count > 0 ? "which meta.mat gives a folder" : "from 0 in the order of names");
             break;
         }
-        seen[picture] = true;
+        seen[image] = true;
         number++;
-        status = add_file(to, folder, names[picture]->d_name, label);
+        status = add_file(to, folder, names[image]->d_name, label);
     }
     if (status == PSGD_OK && number != count) {
         status = psgd__fail(PSGD_ERR_FORMAT, "%s has classes for %d of the %d pictures of %s", truth, number, count,

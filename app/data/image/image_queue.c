@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REQUESTS = 2, MOST_THREADS = 64 };
+enum { REQUESTS = 2, MAX_THREADS = 64 };
 
 typedef struct request {
     int64_t n, room, begun, ended; /* items */
@@ -32,7 +32,7 @@ struct image_queue {
     pthread_cond_t more, done;
     bool stop;
     int64_t threads;
-    pthread_t thread[MOST_THREADS];
+    pthread_t thread[MAX_THREADS];
 };
 
 /* The oldest request with an item that nobody has begun, or NULL. */
@@ -95,7 +95,7 @@ psgd_status psgd__image_queue_create(const psgd_context *context, const image_wo
     pthread_cond_init(&self->more, NULL);
     pthread_cond_init(&self->done, NULL);
     /* With fewer threads than asked for, or none, the reader does more itself. */
-    while (self->threads < threads && self->threads < MOST_THREADS &&
+    while (self->threads < threads && self->threads < MAX_THREADS &&
            pthread_create(&self->thread[self->threads], NULL, run_thread, self) == 0) {
         self->threads++;
     }

@@ -39,14 +39,14 @@ typedef struct image_source {
 
 typedef struct image_decoder {
     const image_source *self;
-    picture_decoder *jpeg;
+    jpeg_decoder *jpeg;
     unsigned char *rgb; /* [height, width, 3] */
 } image_decoder;
 
 static void decoder_close(void *data)
 {
     image_decoder *decoder = data;
-    psgd__picture_close(decoder->jpeg);
+    psgd__jpeg_close(decoder->jpeg);
     psgd__free(decoder->self->base.context, decoder->rgb);
     psgd__free(decoder->self->base.context, decoder);
 }
@@ -58,7 +58,7 @@ static psgd_status decoder_open(void *data, void **opened)
     if (!decoder) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
     decoder->self = self;
     decoder->rgb = psgd__alloc(self->base.context, 3 * self->height * self->width, 1);
-    psgd_status status = decoder->rgb ? psgd__picture_open(self->base.context, &decoder->jpeg)
+    psgd_status status = decoder->rgb ? psgd__jpeg_open(self->base.context, &decoder->jpeg)
                                       : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
     if (status != PSGD_OK) {
         decoder_close(decoder);
@@ -80,10 +80,10 @@ static void mark_bad(image_source *self, int64_t file)
     pthread_mutex_unlock(&self->lock);
 }
 
-static psgd_status read_picture(image_source *self, image_decoder *decoder, int64_t file, unsigned char *rgb)
+static psgd_status read_image(image_source *self, image_decoder *decoder, int64_t file, unsigned char *rgb)
 {
     return self->cache ? psgd__image_cache_read(self->cache, file, rgb)
-                       : psgd__picture_read(decoder->jpeg, self->files.file[file].path, self->height, self->width, rgb);
+                       : psgd__jpeg_read(decoder->jpeg, self->files.file[file].path, self->height, self->width, rgb);
 }
 
 /* Sample number index, or the first after it that can be read. */
@@ -92,7 +92,7 @@ static psgd_status read_sample(image_source *self, image_decoder *decoder, int64
 {
     for (int64_t i = 0; i < TRIES && i < self->base.count; i++) {
         int64_t file = self->kept[(index + i) % self->base.count];
-        psgd_status status = read_picture(self, decoder, file, rgb);
+        psgd_status status = read_image(self, decoder, file, rgb);
         *label = (float)self->files.file[file].label;
         if (status != PSGD_ERR_IO && status != PSGD_ERR_FORMAT) return status;
         mark_bad(self, file);
@@ -104,8 +104,8 @@ static psgd_status read_sample(image_source *self, image_decoder *decoder, int64
 /* The place of a crop of size in a side: 0 .. room, or a shift by an eighth where there is no room. */
 static int64_t draw_place(const rng_stream *stream, uint64_t i, int64_t side, int64_t size)
 {
-    int64_t least = side > size ? 0 : -size / 8, most = side > size ? side - size : size / 8;
-    return least + (int64_t)psgd__rng_below(stream, i, (uint64_t)(most - least + 1));
+    int64_t min = side > size ? 0 : -size / 8, max = side > size ? side - size : size / 8;
+    return min + (int64_t)psgd__rng_below(stream, i, (uint64_t)(max - min + 1));
 }
 
 static image_place place_of(const image_source *self, int64_t index, bool announced, uint64_t seed, uint64_t epoch)
@@ -140,7 +140,7 @@ static psgd_status make_item(void *data, void *decoder_data, int64_t index, bool
     image_source *self = data;
     image_decoder *decoder = decoder_data;
     if (self->whole) {
-        psgd_status status = read_picture(self, decoder, index, pixels);
+        psgd_status status = read_image(self, decoder, index, pixels);
         *label = status == PSGD_OK;
         return status == PSGD_ERR_IO || status == PSGD_ERR_FORMAT ? PSGD_OK : status;
     }
@@ -280,7 +280,7 @@ static psgd_status use_cache(image_source *self, const char *path, int64_t threa
 }
 
 /* Every stride-th sample, at most MEAN_OF. Sums of bytes are exact, so threads do not change the mean. */
-static psgd_status sum_pictures(image_source *self, int64_t *sum, int64_t *seen)
+static psgd_status sum_images(image_source *self, int64_t *sum, int64_t *seen)
 {
     int64_t stride = (self->base.count + MEAN_OF - 1) / MEAN_OF, count = (self->base.count + stride - 1) / stride;
     int64_t size = 3 * self->height * self->width;
@@ -303,7 +303,7 @@ static psgd_status find_mean(image_source *self, int64_t threads)
     int64_t *sum = psgd__alloc(self->base.context, size, sizeof *sum);
     if (!sum) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean picture");
     psgd_status status = start_queue(self, true, threads);
-    if (status == PSGD_OK) status = sum_pictures(self, sum, &seen);
+    if (status == PSGD_OK) status = sum_images(self, sum, &seen);
     end_queue(self);
     if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the pictures can be read");
     for (int64_t k = 0; status == PSGD_OK && k < size; k++) self->mean[k] = (float)((double)sum[k] / (double)seen);
@@ -409,7 +409,7 @@ static psgd_status images_open(const psgd_context *context, const char *argument
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the source images");
     int64_t height = settings->height ? settings->height : 32, width = settings->width ? settings->width : 32;
     self->base = (source){.context = context,
-                          .modes = 3,
+                          .ndim = 3,
                           .sample = {3, height, width},
                           .features = 3 * height * width,
                           .read = images_read,

@@ -14,15 +14,15 @@ typedef struct buffer {
     int64_t room;
 } buffer;
 
-struct picture_decoder {
+struct jpeg_decoder {
     const psgd_context *context;
     tjhandle handle;
     buffer file, pixels, row;
 };
 
-psgd_status psgd__picture_open(const psgd_context *context, picture_decoder **opened)
+psgd_status psgd__jpeg_open(const psgd_context *context, jpeg_decoder **opened)
 {
-    picture_decoder *self = psgd__alloc(context, 1, sizeof *self);
+    jpeg_decoder *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
     self->context = context;
     self->handle = tjInitDecompress();
@@ -34,7 +34,7 @@ psgd_status psgd__picture_open(const psgd_context *context, picture_decoder **op
     return PSGD_OK;
 }
 
-void psgd__picture_close(picture_decoder *self)
+void psgd__jpeg_close(jpeg_decoder *self)
 {
     if (!self) return;
     if (self->handle) tjDestroy(self->handle);
@@ -45,7 +45,7 @@ void psgd__picture_close(picture_decoder *self)
 }
 
 /* What was in the buffer is lost. */
-static psgd_status make_room(picture_decoder *self, buffer *to, int64_t bytes)
+static psgd_status make_room(jpeg_decoder *self, buffer *to, int64_t bytes)
 {
     if (bytes <= to->room) return PSGD_OK;
     psgd__free(self->context, to->bytes);
@@ -56,7 +56,7 @@ static psgd_status make_room(picture_decoder *self, buffer *to, int64_t bytes)
     return PSGD_OK;
 }
 
-static psgd_status read_file(picture_decoder *self, const char *path, unsigned long *bytes)
+static psgd_status read_file(jpeg_decoder *self, const char *path, unsigned long *bytes)
 {
     FILE *file = fopen(path, "rb");
     if (!file) return psgd__fail(PSGD_ERR_IO, "cannot open %s: %s", path, strerror(errno));
@@ -107,7 +107,7 @@ static void from_cmyk(int64_t pixels, bool inverted, const unsigned char *cmyk, 
     }
 }
 
-static psgd_status decode(picture_decoder *self, const char *path, unsigned long bytes, int64_t height, int64_t width,
+static psgd_status decode(jpeg_decoder *self, const char *path, unsigned long bytes, int64_t height, int64_t width,
                           int *w, int *h)
 {
     int subsampling, colours;
@@ -143,7 +143,7 @@ static place place_of(int64_t i, double scale, double start, int size)
     return (place){at, (int)((x - at) * 256 + 0.5)};
 }
 
-static void resize(picture_decoder *self, int w, int h, int64_t height, int64_t width, unsigned char *rgb)
+static void resize(jpeg_decoder *self, int w, int h, int64_t height, int64_t width, unsigned char *rgb)
 {
     double scale_y = (double)h / (double)height, scale_x = (double)w / (double)width;
     double scale = scale_y < scale_x ? scale_y : scale_x;
@@ -167,8 +167,7 @@ static void resize(picture_decoder *self, int w, int h, int64_t height, int64_t 
     }
 }
 
-psgd_status psgd__picture_read(picture_decoder *self, const char *path, int64_t height, int64_t width,
-                               unsigned char *rgb)
+psgd_status psgd__jpeg_read(jpeg_decoder *self, const char *path, int64_t height, int64_t width, unsigned char *rgb)
 {
     unsigned long bytes = 0;
     int w = 0, h = 0;

@@ -124,10 +124,10 @@ psgd_status psgd__markov_words(const markov *chain, vocabulary *words)
 psgd_status psgd__markov_draw(const markov *chain, uint64_t stream, int64_t count, tokens *to)
 {
     /* Steps of the streams of rows are 0, those of draws 1 and up: no number is used twice. */
-    rng_stream numbers = psgd__rng_stream(chain->seed, RNG_DATA, 0, 1 + stream);
-    int64_t word = (int64_t)psgd__rng_below(&numbers, 0, (uint64_t)chain->words);
+    rng_stream size = psgd__rng_stream(chain->seed, RNG_DATA, 0, 1 + stream);
+    int64_t word = (int64_t)psgd__rng_below(&size, 0, (uint64_t)chain->words);
     for (int64_t t = 0; t < count; t++) {
-        double u = psgd__rng_uniform(&numbers, (uint64_t)(t + 2));
+        double u = psgd__rng_uniform(&size, (uint64_t)(t + 2));
         const double *probability = chain->probability + word * chain->followers;
         int64_t i = 0;
         while (i + 1 < chain->followers && u > probability[i]) u -= probability[i++];

@@ -6,13 +6,13 @@
 
 /* The stretch as rows: count of them, length numbers each, pitch apart in the larger tensor, from its number start. */
 typedef struct range_rows {
-    int64_t count, length, pitch, start;
+    int64_t count, length, ld, start;
 } range_rows;
 
 static inline range_rows range_of(const psgd_operand *whole, int mode, int64_t from, int64_t size)
 {
     int64_t inner = 1, outer = 1;
-    for (int i = 0; i < whole->modes; i++) {
+    for (int i = 0; i < whole->ndim; i++) {
         if (i < mode) outer *= whole->shape[i];
         if (i > mode) inner *= whole->shape[i];
     }
@@ -23,7 +23,7 @@ static inline range_rows range_of(const psgd_operand *whole, int mode, int64_t f
 static inline void range_read(const range_rows *r, const real *whole, bool add, real *part)
 {
     for (int64_t i = 0; i < r->count; i++) {
-        const real *from = whole + r->start + i * r->pitch;
+        const real *from = whole + r->start + i * r->ld;
         real *to = part + i * r->length;
         for (int64_t j = 0; j < r->length; j++) to[j] = add ? to[j] + from[j] : from[j];
     }
@@ -33,7 +33,7 @@ static inline void range_write(const range_rows *r, const real *part, bool add, 
 {
     for (int64_t i = 0; i < r->count; i++) {
         const real *from = part + i * r->length;
-        real *to = whole + r->start + i * r->pitch;
+        real *to = whole + r->start + i * r->ld;
         for (int64_t j = 0; j < r->length; j++) to[j] = add ? to[j] + from[j] : from[j];
     }
 }

@@ -15,12 +15,12 @@ static psgd_status batch_norm_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const batch_norm_options *o = call->options;
-    if (x->modes < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [features, .., n]");
+    if (x->ndim < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [features, .., n]");
     if (!(o->epsilon > 0)) return psgd__fail(PSGD_ERR_ARGUMENT, "epsilon must be above 0, not %g", o->epsilon);
     int64_t features = o->per_channel ? x->shape[0] : tensor_features(x);
     tensor_like(&call->output, x);
     call->memory_bytes = 2 * features * (int64_t)sizeof(real);
-    call->state_numbers = 2 * features + 1; /* averages of m, of s^2, and the weight that they have so far */
+    call->state_size = 2 * features + 1; /* averages of m, of s^2, and the weight that they have so far */
     call->flops = 6 * (double)x->size;
     return PSGD_OK;
 }

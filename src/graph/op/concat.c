@@ -7,11 +7,11 @@ static psgd_status concat_check(psgd_op_call *call)
 {
     const psgd_operand *first = &call->input[0];
     int mode = ((const range_options *)call->options)->mode;
-    if (mode < 0 || mode >= first->modes) return psgd__fail(PSGD_ERR_ARGUMENT, "there is no mode %d", mode);
+    if (mode < 0 || mode >= first->ndim) return psgd__fail(PSGD_ERR_ARGUMENT, "there is no mode %d", mode);
     tensor_like(&call->output, first);
     for (int i = 1; i < call->input_count; i++) {
         psgd_operand part = call->input[i];
-        if (part.modes == first->modes) part.shape[mode] = first->shape[mode];
+        if (part.ndim == first->ndim) part.shape[mode] = first->shape[mode];
         if (!tensor_same_shape(&part, first)) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "shapes may differ in mode %d only", mode);
         }

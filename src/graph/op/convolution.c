@@ -14,7 +14,7 @@ static psgd_status convolution_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 2));
     const psgd_operand *x = &call->input[0], *W = &call->input[1];
     const convolution_options *o = call->options;
-    if (x->modes != 4) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, height, width, n]");
+    if (x->ndim != 4) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, height, width, n]");
     if (o->kh < 1 || o->kw < 1 || o->stride < 1 || o->padding < 0 || o->padding >= o->kh || o->padding >= o->kw) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "the window %lld x %lld, stride %lld and padding %lld must be at least 1, "
@@ -22,7 +22,7 @@ static psgd_status convolution_check(psgd_op_call *call)
                           (long long)o->kh, (long long)o->kw, (long long)o->stride, (long long)o->padding);
     }
     int64_t columns = o->kh * o->kw * x->shape[0] + 1;
-    if (W->modes != 2 || W->shape[1] != columns) {
+    if (W->ndim != 2 || W->shape[1] != columns) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "a window %lld x %lld of %lld channels needs a matrix of %lld columns, the "
                           "last for the bias",
@@ -44,7 +44,7 @@ static psgd_status convolution_check(psgd_op_call *call)
                  .padding = o->padding,
                  .oh = (height - o->kh) / o->stride + 1,
                  .ow = (width - o->kw) / o->stride + 1};
-    call->output.modes = 4;
+    call->output.ndim = 4;
     call->output.shape[0] = s.out;
     call->output.shape[1] = s.oh;
     call->output.shape[2] = s.ow;

@@ -43,7 +43,7 @@ static int64_t lay_out(const psgd_op_call *call, decoder *self)
                   {&self->tXt, transposed},
                   {&self->E, all},
                   {&self->T, all},
-                  {&self->most, each},
+                  {&self->max, each},
                   {&self->sum, each},
                   {&self->spread, each},
                   {&self->level, self->padded},
@@ -67,7 +67,7 @@ static psgd_status decoder_check(psgd_op_call *call)
 {
     PSGD_TRY(op_inputs(call, 3));
     const psgd_operand *x = &call->input[0], *W = &call->input[1], *labels = &call->input[2];
-    if (x->modes != 3 || W->modes != 2 || W->shape[1] != x->shape[1] + 1 || labels->modes != 2 ||
+    if (x->ndim != 3 || W->ndim != 2 || W->shape[1] != x->shape[1] + 1 || labels->ndim != 2 ||
         labels->shape[0] != x->shape[0] || labels->shape[1] != x->shape[2]) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "it takes [times, features, n], a matrix [words, features + 1] and labels [times, n]");
@@ -85,19 +85,19 @@ static void find_levels(const decoder *self)
 {
     int64_t N = self->padded;
     for (int64_t j = 0; j < N; j++) {
-        real most = self->most[j];
-        for (int64_t b = 1; b < self->blocks; b++) most = self->most[b * N + j] > most ? self->most[b * N + j] : most;
-        self->level[j] = most;
+        real max = self->max[j];
+        for (int64_t b = 1; b < self->blocks; b++) max = self->max[b * N + j] > max ? self->max[b * N + j] : max;
+        self->level[j] = max;
     }
     real *total = self->mean, *e = self->t_at; /* not in use yet */
     for (int64_t j = 0; j < N; j++) total[j] = 0;
     for (int64_t b = 0; b < self->blocks; b++) {
-        la_kernel()->exp_minus(N, self->most + b * N, self->level, e);
+        la_kernel()->exp_minus(N, self->max + b * N, self->level, e);
         for (int64_t j = 0; j < N; j++) total[j] += e[j] * self->sum[b * N + j];
     }
     for (int64_t j = 0; j < N; j++) self->level[j] += (real)log((double)total[j]);
     for (int64_t b = 0; b < self->blocks; b++)
-        la_kernel()->exp_minus(N, self->most + b * N, self->level, self->sum + b * N);
+        la_kernel()->exp_minus(N, self->max + b * N, self->level, self->sum + b * N);
 }
 
 /* share from the labels. */

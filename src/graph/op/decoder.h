@@ -25,7 +25,7 @@ typedef struct decoder {
     real *X, *tX;                                      /* [features + 1, tokens] in panels, the last row 1 or 0 */
     real *Xt, *tXt;                                    /* their transposes in panels */
     real *E, *T;                                       /* blocks [rows, tokens] in panels */
-    real *most, *sum;                                  /* [blocks, padded]; sum is f_b from the end of forward on */
+    real *max, *sum;                                   /* [blocks, padded]; sum is f_b from the end of forward on */
     real *spread;                                      /* [blocks, padded] sum over a block of E T */
     real *level, *mean, *at, *t_at; /* [padded]; mean is <p, T>, at and t_at are those of the labels */
     real *share;                    /* [padded] 1 / N, or 0 where a token does not count */

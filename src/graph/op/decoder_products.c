@@ -135,7 +135,7 @@ static void forward_block(const job *work, const block *b, real *Z)
         add_term(&logits, self->inner, b->W, self->X + p * self->inner * LA_PANEL);
         la_kernel()->tiles(&logits, Z);
         take_labels(work, b, p, Z, self->at);
-        la_kernel()->panel_exp(b->rows, Z, self->most + at, self->sum + at, b->E + p * b->size);
+        la_kernel()->panel_exp(b->rows, Z, self->max + at, self->sum + at, b->E + p * b->size);
     }
 }
 

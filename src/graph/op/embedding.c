@@ -9,11 +9,11 @@ static psgd_status embedding_check(psgd_op_call *call)
 {
     PSGD_TRY(op_inputs(call, 2));
     const psgd_operand *tokens = &call->input[0], *W = &call->input[1];
-    if (tokens->modes != 2 || W->modes != 2 || W->shape[1] < 2) {
+    if (tokens->ndim != 2 || W->ndim != 2 || W->shape[1] < 2) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "it takes tokens [times, n] and a matrix [words, features + 1]");
     }
     if (tokens->live) return psgd__fail(PSGD_ERR_ARGUMENT, "the tokens must not depend on a parameter");
-    call->output.modes = 3;
+    call->output.ndim = 3;
     call->output.shape[0] = tokens->shape[0];
     call->output.shape[1] = W->shape[1] - 1;
     call->output.shape[2] = tokens->shape[1];

@@ -8,8 +8,8 @@ static psgd_status gain_check(psgd_op_call *call)
 {
     PSGD_TRY(op_inputs(call, 2));
     const psgd_operand *x = &call->input[0], *W = &call->input[1];
-    if (x->modes < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [features, .., n]");
-    bool fits = W->modes == 2 && W->shape[1] == 2 && (W->shape[0] == tensor_features(x) || W->shape[0] == x->shape[0]);
+    if (x->ndim < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [features, .., n]");
+    bool fits = W->ndim == 2 && W->shape[1] == 2 && (W->shape[0] == tensor_features(x) || W->shape[0] == x->shape[0]);
     if (!fits) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "it needs a matrix of 2 columns and %lld or, for channels, %lld rows",
                           (long long)tensor_features(x), (long long)x->shape[0]);

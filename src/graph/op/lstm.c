@@ -41,7 +41,7 @@ static psgd_status lstm_check(psgd_op_call *call)
     const int64_t *y = call->output.shape;
     call->memory_bytes = (LARGE * y[0] + SMALL) * y[1] * y[2] * (int64_t)sizeof(real);
     recurrent_reserve(call);
-    call->state_numbers = 2 * y[1] * y[2]; /* h, then c */
+    call->state_size = 2 * y[1] * y[2]; /* h, then c */
     return PSGD_OK;
 }
 
@@ -238,7 +238,7 @@ static void lstm_tangent_backward(psgd_op_call *call)
 
 static void lstm_carry(psgd_op_call *call)
 {
-    int64_t size = call->state_numbers / 2;
+    int64_t size = call->state_size / 2;
     real *state = call->state;
     memcpy(state, Y(call) + call->output.size - size, (size_t)size * sizeof *state);
     memcpy(state + size, memory_of(call).c + call->output.size - size, (size_t)size * sizeof *state);

@@ -6,12 +6,12 @@ static psgd_status permute_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const shape_options *o = call->options;
-    bool seen[PSGD_MAX_MODES] = {false};
-    call->output.modes = x->modes;
-    for (int i = 0; i < x->modes; i++) {
+    bool seen[PSGD_MAX_DIMS] = {false};
+    call->output.ndim = x->ndim;
+    for (int i = 0; i < x->ndim; i++) {
         int64_t from = o->shape[i];
-        if (from < 0 || from >= x->modes || seen[from]) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "the order must name each of the modes 0 to %d once", x->modes - 1);
+        if (from < 0 || from >= x->ndim || seen[from]) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "the order must name each of the modes 0 to %d once", x->ndim - 1);
         }
         seen[from] = true;
         call->output.shape[i] = x->shape[from];
@@ -24,16 +24,16 @@ static void walk(const psgd_op_call *call, const real *from, real *to, bool back
 {
     const psgd_operand *x = &call->input[0], *y = &call->output;
     const int64_t *order = ((const shape_options *)call->options)->shape;
-    int64_t stride[PSGD_MAX_MODES], step[PSGD_MAX_MODES], count[PSGD_MAX_MODES] = {0}, at = 0, size = 1;
-    for (int i = x->modes - 1; i >= 0; i--) {
+    int64_t stride[PSGD_MAX_DIMS], step[PSGD_MAX_DIMS], count[PSGD_MAX_DIMS] = {0}, at = 0, size = 1;
+    for (int i = x->ndim - 1; i >= 0; i--) {
         stride[i] = size;
         size *= x->shape[i];
     }
-    for (int i = 0; i < y->modes; i++) step[i] = stride[order[i]];
+    for (int i = 0; i < y->ndim; i++) step[i] = stride[order[i]];
     for (int64_t i = 0; i < y->size; i++) {
         int64_t source = back ? i : at, target = back ? at : i;
         to[target] = add ? to[target] + from[source] : from[source];
-        for (int m = y->modes - 1; m >= 0; m--) {
+        for (int m = y->ndim - 1; m >= 0; m--) {
             at += step[m];
             if (++count[m] < y->shape[m]) break;
             at -= step[m] * y->shape[m];

@@ -21,7 +21,7 @@ static psgd_status pool_check(psgd_op_call *call, bool max)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const pool_options *o = call->options;
-    if (x->modes != 4) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, height, width, n]");
+    if (x->ndim != 4) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, height, width, n]");
     if (o->size < 1 || o->stride < 1 || o->size > x->shape[1] || o->size > x->shape[2] || o->size > 30000) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "a window of %lld with stride %lld does not fit", (long long)o->size,
                           (long long)o->stride);

@@ -22,9 +22,9 @@ psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
 {
     PSGD_TRY(op_inputs(call, 2));
     const psgd_operand *x = &call->input[0], *W = &call->input[1];
-    if (x->modes != 3) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [times, features, n]");
-    int64_t hidden = W->modes == 2 ? W->shape[0] / rows_each : 0;
-    if (W->modes != 2 || hidden < 1 || W->shape[0] % rows_each || W->shape[1] != x->shape[1] + hidden + 1) {
+    if (x->ndim != 3) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [times, features, n]");
+    int64_t hidden = W->ndim == 2 ? W->shape[0] / rows_each : 0;
+    if (W->ndim != 2 || hidden < 1 || W->shape[0] % rows_each || W->shape[1] != x->shape[1] + hidden + 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%lld features need a matrix [%s, %lld + hidden + 1]",
                           (long long)x->shape[1], rows_each == 4 ? "4 hidden" : "hidden", (long long)x->shape[1]);
     }
@@ -47,25 +47,25 @@ void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
     self->n = x[2];
     self->hidden = y[1];
     self->rows = call->input[1].shape[0];
-    self->pitch = call->input[1].shape[1];
+    self->ld = call->input[1].shape[1];
     self->from = stretch * STRETCH;
     self->large = is_large(call);
     self->count = self->large || self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
-    int64_t most = self->rows > self->pitch ? self->rows : self->pitch;
-    for (int64_t i = 0; !self->large && i < most; i++) {
+    int64_t max = self->rows > self->ld ? self->rows : self->ld;
+    for (int64_t i = 0; !self->large && i < max; i++) {
         self->plain[i] = i;
-        self->pitches[i] = i * self->n;
-        self->columns[i] = i * self->pitch;
+        self->lds[i] = i * self->n;
+        self->columns[i] = i * self->ld;
     }
 }
 
 static void large_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
 {
     int64_t n = self->n, in = self->in, hidden = self->hidden;
-    if (bias) la_spread_bias(self->rows, n, W + in + hidden, self->pitch, add, A);
+    if (bias) la_spread_bias(self->rows, n, W + in + hidden, self->ld, add, A);
     if (!x && !h && !bias && !add) memset(A, 0, (size_t)(self->rows * n) * sizeof *A);
-    if (x) la_product(self->rows, in, n, W, self->pitch, false, x, add || bias, A);
-    if (h) la_product(self->rows, hidden, n, W + in, self->pitch, false, h, add || bias || x, A);
+    if (x) la_product(self->rows, in, n, W, self->ld, false, x, add || bias, A);
+    if (h) la_product(self->rows, hidden, n, W + in, self->ld, false, h, add || bias || x, A);
 }
 
 void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
@@ -77,12 +77,12 @@ void recurrent_mix(const recurrent *self, const real *W, const real *x, const re
     const la_kernels *k = la_kernel();
     la_mix mix = {.rows = self->rows,
                   .depth = x ? self->in : 0,
-                  .a_pitch = self->pitch,
-                  .y_pitch = self->n,
+                  .a_ld = self->ld,
+                  .y_ld = self->n,
                   .a_offset = self->plain,
-                  .b_offset = self->pitches,
+                  .b_offset = self->lds,
                   .bias = bias ? W + self->in + self->hidden : NULL,
-                  .bias_pitch = self->pitch,
+                  .bias_ld = self->ld,
                   .add = add};
     if (x || bias || !h) k->mix(&mix, self->count, W, x, A);
     if (!h) return;
@@ -96,15 +96,15 @@ void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A
 {
     if (self->large) {
         int64_t columns = for_x ? self->in : self->hidden;
-        la_product(self->rows, columns, self->n, for_x ? W : W + self->in, self->pitch, true, A, add, z);
+        la_product(self->rows, columns, self->n, for_x ? W : W + self->in, self->ld, true, A, add, z);
         return;
     }
     la_mix mix = {.rows = for_x ? self->in : self->hidden,
                   .depth = self->rows,
-                  .a_pitch = 1,
-                  .y_pitch = self->n,
+                  .a_ld = 1,
+                  .y_ld = self->n,
                   .a_offset = self->columns,
-                  .b_offset = self->pitches,
+                  .b_offset = self->lds,
                   .add = add};
     la_kernel()->mix(&mix, self->count, for_x ? W : W + self->in, A, z);
 }
@@ -123,21 +123,21 @@ static void sum_block(void *data, int64_t block)
     const sums *s = data;
     const la_kernels *k = la_kernel();
     const int64_t *shape = s->call->input[0].shape;
-    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], ld = in + hidden + 1;
     int64_t from = block * ROW_BLOCK, rows = s->rows - from < ROW_BLOCK ? s->rows - from : ROW_BLOCK;
     int64_t offset[RECURRENT_WIDEST], widest = in > hidden ? in : hidden;
-    real *dW = s->dW + from * pitch;
+    real *dW = s->dW + from * ld;
     for (int64_t i = 0; i < widest; i++) offset[i] = i * n;
-    for (int64_t i = 0; !s->add && i < rows; i++) memset(dW + i * pitch, 0, (size_t)pitch * sizeof *dW);
+    for (int64_t i = 0; !s->add && i < rows; i++) memset(dW + i * ld, 0, (size_t)ld * sizeof *dW);
 
     la_cross cross = {.rows = rows,
                       .columns = in,
                       .outer = times,
                       .inner = 1,
-                      .a_pitch = n,
+                      .a_ld = n,
                       .a_outer = s->rows * n,
                       .b_outer = in * n,
-                      .r_pitch = pitch,
+                      .r_ld = ld,
                       .b_offset = offset};
     if (s->x) k->cross(&cross, n, s->A + from * n, s->x, dW);
     cross.columns = hidden;
@@ -149,12 +149,12 @@ static void sum_block(void *data, int64_t block)
     for (int64_t i = 0; s->bias && i < rows; i++) {
         double sum = 0;
         for (int64_t t = 0; t < times; t++) sum += k->sum(n, s->A + (t * s->rows + from + i) * n);
-        dW[i * pitch + in + hidden] += (real)sum;
+        dW[i * ld + in + hidden] += (real)sum;
     }
 }
 
 /* Numbers that large_weights joins in the op's memory: A of all times, and x or h of all times. */
-static int64_t room_numbers(const psgd_op_call *call)
+static int64_t room_size(const psgd_op_call *call)
 {
     const int64_t *x = call->input[0].shape;
     int64_t hidden = call->output.shape[1], widest = x[1] > hidden ? x[1] : hidden;
@@ -163,7 +163,7 @@ static int64_t room_numbers(const psgd_op_call *call)
 
 void recurrent_reserve(psgd_op_call *call)
 {
-    call->memory_bytes += room_numbers(call) * (int64_t)sizeof(real);
+    call->memory_bytes += room_size(call) * (int64_t)sizeof(real);
 }
 
 /* to[i, (t, j)] <- x[t, i, j]; for h, one time later: the first is that before the first time, zero where NULL. */
@@ -194,21 +194,21 @@ static void join(joining j)
 static void large_weights(const sums *s)
 {
     const int64_t *shape = s->call->input[0].shape;
-    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], pitch = in + hidden + 1;
+    int64_t times = shape[0], in = shape[1], n = shape[2], hidden = s->call->output.shape[1], ld = in + hidden + 1;
     int64_t all = times * n;
-    real *A = (real *)s->call->memory + s->call->memory_bytes / (int64_t)sizeof(real) - room_numbers(s->call);
+    real *A = (real *)s->call->memory + s->call->memory_bytes / (int64_t)sizeof(real) - room_size(s->call);
     real *B = A + s->rows * all;
     join((joining){times, s->rows, n, s->A, .to = A});
     if (s->x) {
         join((joining){times, in, n, s->x, .to = B});
-        la_outer(s->rows, in, all, A, B, s->add, s->dW, pitch);
+        la_outer(s->rows, in, all, A, B, s->add, s->dW, ld);
     } else if (!s->add) {
-        for (int64_t i = 0; i < s->rows; i++) memset(s->dW + i * pitch, 0, (size_t)in * sizeof *s->dW);
+        for (int64_t i = 0; i < s->rows; i++) memset(s->dW + i * ld, 0, (size_t)in * sizeof *s->dW);
     }
     join((joining){times, hidden, n, s->h, .first = s->first, .later = true, .to = B});
-    la_outer(s->rows, hidden, all, A, B, s->add, s->dW + in, pitch);
-    if (s->bias) la_row_sums(s->rows, all, A, s->add, s->dW + in + hidden, pitch);
-    for (int64_t i = 0; !s->bias && !s->add && i < s->rows; i++) s->dW[(i + 1) * pitch - 1] = 0;
+    la_outer(s->rows, hidden, all, A, B, s->add, s->dW + in, ld);
+    if (s->bias) la_row_sums(s->rows, all, A, s->add, s->dW + in + hidden, ld);
+    for (int64_t i = 0; !s->bias && !s->add && i < s->rows; i++) s->dW[(i + 1) * ld - 1] = 0;
 }
 
 void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,

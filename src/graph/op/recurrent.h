@@ -18,12 +18,12 @@
 enum { RECURRENT_WIDEST = 4096 }; /* rows and columns of W in the small kernels */
 
 typedef struct recurrent {
-    int64_t times, in, hidden, rows, n, pitch; /* rows of W, its pitch */
-    int64_t from, count;                       /* this stretch of samples */
-    bool large;                                /* one stretch, products by BLAS */
-    int64_t plain[RECURRENT_WIDEST];           /* i */
-    int64_t pitches[RECURRENT_WIDEST];         /* i n, rows of samples */
-    int64_t columns[RECURRENT_WIDEST];         /* i pitch, a column of W */
+    int64_t times, in, hidden, rows, n, ld; /* rows of W, its pitch */
+    int64_t from, count;                    /* this stretch of samples */
+    bool large;                             /* one stretch, products by BLAS */
+    int64_t plain[RECURRENT_WIDEST];        /* i */
+    int64_t lds[RECURRENT_WIDEST];          /* i n, rows of samples */
+    int64_t columns[RECURRENT_WIDEST];      /* i pitch, a column of W */
 } recurrent;
 
 /* rows_each rows of W for each hidden unit. */

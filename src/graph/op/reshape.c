@@ -8,16 +8,16 @@ static psgd_status reshape_check(psgd_op_call *call)
     const shape_options *o = call->options;
     int64_t known = 1, size = call->input[0].size;
     int open = -1;
-    if (o->modes < 1 || o->modes > PSGD_MAX_MODES) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_MODES, o->modes);
+    if (o->ndim < 1 || o->ndim > PSGD_MAX_DIMS) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_DIMS, o->ndim);
     }
-    for (int i = 0; i < o->modes; i++) {
+    for (int i = 0; i < o->ndim; i++) {
         call->output.shape[i] = o->shape[i];
         if (o->shape[i] < 0 && open >= 0) return psgd__fail(PSGD_ERR_ARGUMENT, "only one size may be left open");
         if (o->shape[i] < 0) open = i;
         if (o->shape[i] >= 0 && !psgd__mul_fits(known, o->shape[i], &known)) known = 0;
     }
-    call->output.modes = o->modes;
+    call->output.ndim = o->ndim;
     if (open >= 0 && known > 0) call->output.shape[open] = size / known;
     if (known < 1 || (open >= 0 ? size % known != 0 : known != size)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%lld numbers do not make the new shape", (long long)size);

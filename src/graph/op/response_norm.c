@@ -17,7 +17,7 @@ static psgd_status response_norm_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const response_norm_options *o = call->options;
-    if (x->modes < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, .., n]");
+    if (x->ndim < 2) return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [channels, .., n]");
     if (!(o->k > 0 && o->alpha >= 0 && o->size >= 0 && isfinite(o->k + o->alpha + o->size + o->beta))) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "k must be above 0, size and alpha at least 0; not %g, %g, %g", o->k,
                           o->size, o->alpha);

@@ -25,7 +25,7 @@ static psgd_status rnn_check(psgd_op_call *call)
     const int64_t *y = call->output.shape;
     call->memory_bytes = 4 * y[0] * y[1] * y[2] * (int64_t)sizeof(real);
     recurrent_reserve(call);
-    call->state_numbers = y[1] * y[2];
+    call->state_size = y[1] * y[2];
     return PSGD_OK;
 }
 
@@ -143,7 +143,7 @@ static void rnn_tangent_backward(psgd_op_call *call)
 
 static void rnn_carry(psgd_op_call *call)
 {
-    int64_t size = call->state_numbers;
+    int64_t size = call->state_size;
     memcpy(call->state, Y(call) + call->output.size - size, (size_t)size * sizeof(real));
 }
 

@@ -8,7 +8,7 @@ static psgd_status slice_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const range_options *o = call->options;
-    if (o->mode < 0 || o->mode >= x->modes || o->from < 0 || o->count < 1 || o->from > x->shape[o->mode] - o->count) {
+    if (o->mode < 0 || o->mode >= x->ndim || o->from < 0 || o->count < 1 || o->from > x->shape[o->mode] - o->count) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "there are no %lld entries from %lld on in mode %d", (long long)o->count,
                           (long long)o->from, o->mode);
     }

@@ -26,7 +26,7 @@ static psgd_status softmax_check(psgd_op_call *call)
 {
     PSGD_TRY(op_inputs(call, 2));
     const psgd_operand *x = &call->input[0], *labels = &call->input[1];
-    if (x->modes != 2 || labels->size != x->shape[1]) {
+    if (x->ndim != 2 || labels->size != x->shape[1]) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "it takes [classes, n] and n labels");
     }
     if (labels->live) return psgd__fail(PSGD_ERR_ARGUMENT, "the labels must not depend on a parameter");
@@ -60,17 +60,17 @@ static void find_level(void *data, int64_t part)
     int64_t classes = call->input[0].shape[0], n = call->input[0].shape[1], from;
     int64_t count = stretch_of(call, part, &from);
     const real *x = X(call, 0) + from;
-    real most[STRETCH], sum[STRETCH], e[STRETCH], *level = memory_of(call).level + from;
-    for (int64_t j = 0; j < count; j++) most[j] = x[j];
+    real max[STRETCH], sum[STRETCH], e[STRETCH], *level = memory_of(call).level + from;
+    for (int64_t j = 0; j < count; j++) max[j] = x[j];
     for (int64_t i = 1; i < classes; i++) {
-        for (int64_t j = 0; j < count; j++) most[j] = x[i * n + j] > most[j] ? x[i * n + j] : most[j];
+        for (int64_t j = 0; j < count; j++) max[j] = x[i * n + j] > max[j] ? x[i * n + j] : max[j];
     }
     for (int64_t j = 0; j < count; j++) sum[j] = 0;
     for (int64_t i = 0; i < classes; i++) {
-        k->exp_minus(count, x + i * n, most, e);
+        k->exp_minus(count, x + i * n, max, e);
         for (int64_t j = 0; j < count; j++) sum[j] += e[j];
     }
-    for (int64_t j = 0; j < count; j++) level[j] = most[j] + (real)log((double)sum[j]);
+    for (int64_t j = 0; j < count; j++) level[j] = max[j] + (real)log((double)sum[j]);
 }
 
 static psgd_status softmax_forward(psgd_op_call *call)

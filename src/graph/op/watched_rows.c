@@ -22,26 +22,26 @@ static void window_rows(const psgd_op_call *call, int64_t oy, int64_t ox, real s
 {
     const convolution_options *o = call->options;
     const int64_t *shape = call->input[0].shape;
-    int64_t c = shape[0], h = shape[1], w = shape[2], n = shape[3], pitch = o->kh * o->kw * c + 1;
+    int64_t c = shape[0], h = shape[1], w = shape[2], n = shape[3], ld = o->kh * o->kw * c + 1;
     for (int64_t tap = 0; tap < o->kh * o->kw; tap++) {
         int64_t iy = oy * o->stride - o->padding + tap / o->kw, ix = ox * o->stride - o->padding + tap % o->kw;
         bool inside = iy >= 0 && iy < h && ix >= 0 && ix < w;
         for (int64_t k = 0; k < c; k++) {
             const real *x = X(call, 0) + (inside ? ((k * h + iy) * w + ix) * n : 0);
-            for (int64_t j = 0; j < n; j++) rows[j * pitch + tap * c + k] = inside ? scale * x[j] : 0;
+            for (int64_t j = 0; j < n; j++) rows[j * ld + tap * c + k] = inside ? scale * x[j] : 0;
         }
     }
-    for (int64_t j = 0; j < n; j++) rows[j * pitch + pitch - 1] = scale;
+    for (int64_t j = 0; j < n; j++) rows[j * ld + ld - 1] = scale;
 }
 
 static void convolution_rows(const psgd_op_call *call, real *x_rows, real *d_rows)
 {
     const int64_t *y = call->output.shape;
-    int64_t out = y[0], places = y[1] * y[2], n = y[3], pitch = call->input[1].shape[1];
+    int64_t out = y[0], places = y[1] * y[2], n = y[3], ld = call->input[1].shape[1];
     const real *dy = DY(call);
     real scale = (real)pow((double)places, 0.25);
     for (int64_t p = 0; p < places; p++) {
-        window_rows(call, p / y[2], p % y[2], scale, x_rows + p * n * pitch);
+        window_rows(call, p / y[2], p % y[2], scale, x_rows + p * n * ld);
         for (int64_t i = 0; i < out; i++) {
             for (int64_t j = 0; j < n; j++) {
                 d_rows[(p * n + j) * out + i] = scale * (real)n * dy[(i * places + p) * n + j];

@@ -12,21 +12,21 @@
 #include <math.h>
 #include <string.h>
 
-enum { DENSE_LIMIT = 192, MOST_FIBRES = 8 };
+enum { DENSE_LIMIT = 192, MAX_FIBRES = 8 };
 
 static void try_reset(check *k)
 {
     int64_t n = k->n;
-    double most = 0;
+    double max = 0;
     k->unit->ops->reset(k->unit, 1.25);
     psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
             double x = k->Q[i * n + j];
-            psgd__check_worst(&most, i == j ? fmin(fabs(x - 1.25), fabs(x - 1)) : fabs(x));
+            psgd__check_worst(&max, i == j ? fmin(fabs(x - 1.25), fabs(x - 1)) : fabs(x));
         }
     }
-    psgd__check_law(k, "reset", "Q starts as a multiple of I", most, k->tolerance);
+    psgd__check_law(k, "reset", "Q starts as a multiple of I", max, k->tolerance);
 }
 
 static void try_inverse(check *k)
@@ -57,33 +57,33 @@ static void try_fibres(check *k)
 {
     enum { INNER = 3, OUTER = 2 };
     const group_ops *ops = k->unit->ops;
-    int64_t n = k->n, pitch = n * INNER + 5;
-    double most = 0;
-    real *x = psgd__alloc(k->context, OUTER * pitch + n, sizeof(real)), *y = x + OUTER * pitch;
-    real *before = psgd__alloc(k->context, OUTER * pitch, sizeof(real));
+    int64_t n = k->n, ld = n * INNER + 5;
+    double max = 0;
+    real *x = psgd__alloc(k->context, OUTER * ld + n, sizeof(real)), *y = x + OUTER * ld;
+    real *before = psgd__alloc(k->context, OUTER * ld, sizeof(real));
     for (int which = 0; x && before && which < 2; which++) {
         void (*op)(const group *, view) = which ? ops->solve_t : ops->mul;
-        view X = {.x = x, .n = n, .inner = INNER, .outer = OUTER, .pitch = pitch, .blocks = 1};
+        view X = {.x = x, .n = n, .inner = INNER, .outer = OUTER, .ld = ld, .blocks = 1};
         psgd__check_random_element(k);
-        psgd__check_fill(k, OUTER * pitch, x);
-        memcpy(before, x, (size_t)(OUTER * pitch) * sizeof(real));
+        psgd__check_fill(k, OUTER * ld, x);
+        memcpy(before, x, (size_t)(OUTER * ld) * sizeof(real));
         op(k->unit, X);
         for (int64_t f = 0; f < OUTER * INNER; f++) {
-            int64_t at = f / INNER * pitch + f % INNER;
+            int64_t at = f / INNER * ld + f % INNER;
             double size = 1;
             for (int64_t i = 0; i < n; i++) y[i] = before[at + i * INNER];
             op(k->unit, view_rows(y, n, 1));
             for (int64_t i = 0; i < n; i++) size = fmax(size, fabs((double)y[i]));
             for (int64_t i = 0; i < n; i++)
-                psgd__check_worst(&most, fabs((double)y[i] - (double)x[at + i * INNER]) / size);
+                psgd__check_worst(&max, fabs((double)y[i] - (double)x[at + i * INNER]) / size);
         }
         for (int64_t o = 0; o < OUTER; o++) {
-            for (int64_t i = n * INNER; i < pitch; i++)
-                psgd__check_worst(&most, x[o * pitch + i] != before[o * pitch + i] ? 9 : 0);
+            for (int64_t i = n * INNER; i < ld; i++)
+                psgd__check_worst(&max, x[o * ld + i] != before[o * ld + i] ? 9 : 0);
         }
     }
     if (x && before)
-        psgd__check_law(k, "fibres", "strided fibres are treated alike, and nothing beside them", most, k->tolerance);
+        psgd__check_law(k, "fibres", "strided fibres are treated alike, and nothing beside them", max, k->tolerance);
     psgd__free(k->context, x);
     psgd__free(k->context, before);
 }
@@ -151,7 +151,7 @@ static void try_product(check *k)
 static double outside(check *k, double *M)
 {
     int64_t n = k->n;
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < n; i++) M[i * n + i] -= 1;
     double size = sqrt(psgd__check_inner(n, M, M));
     for (int t = 0; t < 2 * CHECK_TRIALS; t++) {
@@ -161,9 +161,9 @@ static double outside(check *k, double *M)
         psgd__check_multiply_out_r(k, k->R, false, k->algebra);
         double S = sqrt(psgd__check_inner(n, k->work, k->work)),
                away = psgd__check_inner(n, M, k->work) - psgd__check_inner(n, M, k->algebra);
-        if (size > 0) psgd__check_worst(&most, fabs(away) / (S * size));
+        if (size > 0) psgd__check_worst(&max, fabs(away) / (S * size));
     }
-    return most;
+    return max;
 }
 
 static void try_members(check *k)
@@ -239,9 +239,9 @@ static psgd_status try_unit(check *k, group *unit)
 {
     k->unit = unit;
     k->n = unit->n;
-    k->r = unit->ops->r_numbers(unit);
+    k->r = unit->ops->r_size(unit);
     int64_t columns = unit->fibres * unit->pairs;
-    k->fibres = columns < MOST_FIBRES ? columns : MOST_FIBRES;
+    k->fibres = columns < MAX_FIBRES ? columns : MAX_FIBRES;
     k->state = 0;
     psgd__group_visit(unit, count_state, &k->state);
     k->tolerance = 1000 * (1 + (double)k->n / 16) * (double)REAL_EPSILON;

@@ -59,7 +59,7 @@ static double criterion(check *k, const real *h, const real *v)
 /* d/de of the criterion along Q <- (I - eE)Q is -2 <E, R> for every E of the algebra: by central differences. */
 static void try_gradient(check *k)
 {
-    double size = cbrt((double)REAL_EPSILON), most = 0;
+    double size = cbrt((double)REAL_EPSILON), max = 0;
     int64_t count = k->n * k->fibres;
     real *h = psgd__alloc(k->context, 2 * count + k->r, sizeof(real)), *v = h + count, *E = v + count;
     for (int t = 0; h && t < CHECK_TRIALS; t++) {
@@ -81,9 +81,9 @@ static void try_gradient(check *k)
         psgd__check_retract(k, -c, E);
         double before = criterion(k, h, v);
         double measured = (before - after) / (4 * c);
-        psgd__check_worst(&most, fabs(measured - slope) / (norm * start));
+        psgd__check_worst(&max, fabs(measured - slope) / (norm * start));
     }
-    if (h) psgd__check_law(k, "gradient", "R is the relative gradient of the criterion", most, 200 * size * size);
+    if (h) psgd__check_law(k, "gradient", "R is the relative gradient of the criterion", max, 200 * size * size);
     psgd__free(k->context, h);
 }
 
@@ -91,7 +91,7 @@ static void try_norms(check *k)
 {
     const group_ops *ops = k->unit->ops;
     int64_t n = k->n;
-    double most = 0, bound = 0, turned = 0;
+    double max = 0, bound = 0, turned = 0;
     psgd__check_random_element(k);
     for (int t = 0; t < CHECK_TRIALS; t++) {
         double entry = 0;
@@ -100,7 +100,7 @@ static void try_norms(check *k)
         psgd__check_multiply_out_r(k, k->R, true, k->work);
         psgd__check_worst(&turned, psgd__check_distance_transposed(n, k->work, k->Q));
         for (int64_t i = 0; i < n * n; i++) entry = fmax(entry, fabs(k->Q[i]));
-        psgd__check_worst(&most, fabs((double)ops->r_max(k->unit, k->R) - entry) / fmax(entry, 1));
+        psgd__check_worst(&max, fabs((double)ops->r_max(k->unit, k->R) - entry) / fmax(entry, 1));
 
         /* ||R||_2 from below, by power iteration on R'R. */
         double *x = k->work, *y = k->other, gain = 0;
@@ -122,7 +122,7 @@ static void try_norms(check *k)
         }
         psgd__check_worst(&bound, (gain - (double)ops->r_spectral(k->unit, k->R)) / fmax(gain, 1));
     }
-    psgd__check_law(k, "norms", "r_max is the largest entry of R", most, k->tolerance);
+    psgd__check_law(k, "norms", "r_max is the largest entry of R", max, k->tolerance);
     psgd__check_law(k, "norms", "r_spectral is at least ||R||_2", bound, k->tolerance);
     psgd__check_law(k, "transpose", "r_mul_t is the transpose of r_mul", turned, k->tolerance);
 }

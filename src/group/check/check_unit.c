@@ -25,9 +25,9 @@ void psgd__check_law(check *k, const char *name, const char *what, double measur
                    k->unit->ops->kind.name, (long long)k->unit->n, measured, allowed, what);
 }
 
-void psgd__check_worst(double *most, double now)
+void psgd__check_worst(double *max, double now)
 {
-    if (!(now <= *most)) *most = now;
+    if (!(now <= *max)) *max = now;
 }
 
 void psgd__check_multiply_out(check *k, void (*op)(const group *, view), double *M)
@@ -73,24 +73,24 @@ double psgd__check_inner(int64_t n, const double *X, const double *Y)
 
 double psgd__check_distance(int64_t n, const double *X, const double *Y)
 {
-    double most = 0, size = 1;
+    double max = 0, size = 1;
     for (int64_t i = 0; i < n * n; i++) {
-        psgd__check_worst(&most, fabs(X[i] - Y[i]));
+        psgd__check_worst(&max, fabs(X[i] - Y[i]));
         size = fmax(size, fabs(Y[i]));
     }
-    return most / size;
+    return max / size;
 }
 
 double psgd__check_distance_transposed(int64_t n, const double *X, const double *Y)
 {
-    double most = 0, size = 1;
+    double max = 0, size = 1;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
-            psgd__check_worst(&most, fabs(X[i * n + j] - Y[j * n + i]));
+            psgd__check_worst(&max, fabs(X[i * n + j] - Y[j * n + i]));
             size = fmax(size, fabs(X[i * n + j]));
         }
     }
-    return most / size;
+    return max / size;
 }
 
 void psgd__check_symmetric(const check *k, const real *A, const real *B, int sign, double *S)

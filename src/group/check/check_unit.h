@@ -51,7 +51,7 @@ void psgd__check_fill(check *k, int64_t count, real *x);
 void psgd__check_law(check *k, const char *name, const char *what, double measured, double allowed);
 
 /* The largest of several trials makes the line. */
-void psgd__check_worst(double *most, double now);
+void psgd__check_worst(double *max, double now);
 
 /* M <- op applied to I; M <- R or R'. */
 void psgd__check_multiply_out(check *k, void (*op)(const group *, view), double *M);

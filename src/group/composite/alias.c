@@ -5,7 +5,7 @@
 const group_ops t_ops = {
     .kind = {.name = "t",
              .summary = "t(G): the transposes of G",
-             .numbers = "as G",
+             .formula = "as G",
              .min_children = 1,
              .max_children = 1,
              .sizes = SIZES_SAME},
@@ -14,7 +14,7 @@ const group_ops t_ops = {
 const group_ops scan_ops = {
     .kind = {.name = "scan",
              .summary = "scaling and normalisation: kron(diag,norm)",
-             .numbers = "m + 2n - 1",
+             .formula = "m + 2n - 1",
              .alias = "kron(diag,norm)",
              .place = PLACE_TENSOR},
 };
@@ -22,7 +22,7 @@ const group_ops scan_ops = {
 const group_ops scaw_ops = {
     .kind = {.name = "scaw",
              .summary = "scaling and whitening: kron(diag,tri)",
-             .numbers = "m + n(n+1)/2",
+             .formula = "m + n(n+1)/2",
              .alias = "kron(diag,tri)",
              .place = PLACE_TENSOR},
 };

@@ -37,8 +37,8 @@ static psgd_status build_children(const group_args *args, group *self)
 
 static psgd_status block_create(const group_args *args, group **created)
 {
-    int64_t k = args->spec->first->n, l = args->spec->first->next->n, numbers;
-    if (k > INT_MAX || l > INT_MAX || args->fibres > INT_MAX / args->pairs || !psgd__mul_fits(k, l, &numbers)) {
+    int64_t k = args->spec->first->n, l = args->spec->first->next->n, size;
+    if (k > INT_MAX || l > INT_MAX || args->fibres > INT_MAX / args->pairs || !psgd__mul_fits(k, l, &size)) {
         return psgd__fail(PSGD_ERR_SPEC, "block of sizes %lld and %lld is larger than BLAS can count", (long long)k,
                           (long long)l);
     }
@@ -47,10 +47,10 @@ static psgd_status block_create(const group_args *args, group **created)
     self->base.transposed = args->transposed;
     self->to = args->transposed;
     self->from = !args->transposed;
-    self->scratch = psgd__work_reserve(args->work, numbers, sizeof(real));
+    self->scratch = psgd__work_reserve(args->work, size, sizeof(real));
     psgd__group_reserve_sums(&self->base);
 
-    PSGD_TRY(psgd__group_reals(args, self, numbers, &self->C));
+    PSGD_TRY(psgd__group_reals(args, self, size, &self->C));
     self->base.child = psgd__alloc(args->context, 2, sizeof self->base.child[0]);
     psgd_status status = self->base.child ? build_children(args, &self->base)
                                           : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a block");
@@ -82,14 +82,14 @@ static view from_slice(const group *self, view X)
     return view_slice(X, as_block(self)->from ? self->child[0]->n : 0, from_part(self)->n);
 }
 
-static int64_t c_numbers(const group *self)
+static int64_t c_size(const group *self)
 {
     return self->child[0]->n * self->child[1]->n;
 }
 
 static void block_reset(group *self, double scale)
 {
-    la_scale(c_numbers(self), 0, ((block *)self)->C);
+    la_scale(c_size(self), 0, ((block *)self)->C);
     for (int i = 0; i < 2; i++) self->child[i]->ops->reset(self->child[i], scale);
 }
 
@@ -132,20 +132,20 @@ static void block_solve_t(const group *self, view X)
     from->ops->solve_t(from, from_slice(self, X));
 }
 
-static int64_t block_numbers(const group *self)
+static int64_t block_size(const group *self)
 {
     const group *a = self->child[0], *b = self->child[1];
-    return a->ops->numbers(a) + b->ops->numbers(b) + c_numbers(self);
+    return a->ops->size(a) + b->ops->size(b) + c_size(self);
 }
 
 static void block_state(group *self, group_state visit, void *data)
 {
-    visit(data, ((block *)self)->C, c_numbers(self));
+    visit(data, ((block *)self)->C, c_size(self));
 }
 
 static void block_cost(const group *self, group_cost *cost)
 {
-    double kl = (double)c_numbers(self), f = (double)self->fibres;
+    double kl = (double)c_size(self), f = (double)self->fibres;
     for (int i = 0; i < 2; i++) self->child[i]->ops->cost(self->child[i], cost);
     cost->update_flops += 8 * kl * f + 2 * kl * (double)self->n;
     cost->update_bytes += 5 * kl * sizeof(real);
@@ -153,10 +153,10 @@ static void block_cost(const group *self, group_cost *cost)
     cost->apply_bytes += 2 * kl * sizeof(real);
 }
 
-static int64_t block_r_numbers(const group *self)
+static int64_t block_r_size(const group *self)
 {
     const group *a = self->child[0], *b = self->child[1];
-    return a->ops->r_numbers(a) + b->ops->r_numbers(b) + c_numbers(self);
+    return a->ops->r_size(a) + b->ops->r_size(b) + c_size(self);
 }
 
 /* R as its three parts. */
@@ -168,8 +168,8 @@ static r_parts split(const group *self, const real *R)
 {
     const group *to = to_part(self), *from = from_part(self);
     r_parts parts = {.to = (real *)R};
-    parts.from = parts.to + to->ops->r_numbers(to);
-    parts.C = parts.from + from->ops->r_numbers(from);
+    parts.from = parts.to + to->ops->r_size(to);
+    parts.C = parts.from + from->ops->r_size(from);
     return parts;
 }
 
@@ -182,15 +182,15 @@ static void block_project(const group *self, view A, view B, int sign, bool accu
     from->ops->project(from, Af, Bf, sign, accumulate, r.from);
     if (A.x) la_cross_outer(At, Af, 1, accumulate ? 1 : 0, r.C);
     if (B.x) la_cross_outer(Bt, Bf, (real)sign, accumulate || A.x ? 1 : 0, r.C);
-    if (!A.x && !B.x && !accumulate) la_scale(c_numbers(self), 0, r.C);
+    if (!A.x && !B.x && !accumulate) la_scale(c_size(self), 0, r.C);
 }
 
 static real block_r_max(const group *self, const real *R)
 {
     const group *to = to_part(self), *from = from_part(self);
     r_parts r = split(self, R);
-    double most = fmax((double)to->ops->r_max(to, r.to), (double)from->ops->r_max(from, r.from));
-    return (real)fmax(most, (double)la_max_abs(c_numbers(self), r.C));
+    double max = fmax((double)to->ops->r_max(to, r.to), (double)from->ops->r_max(from, r.from));
+    return (real)fmax(max, (double)la_max_abs(c_size(self), r.C));
 }
 
 static void block_r_mul(const group *self, const real *R, view X)
@@ -241,28 +241,28 @@ static void block_retract(group *self, real c, real *R)
     block *b = (block *)self;
     group *to = to_part(self), *from = from_part(self);
     r_parts r = split(self, R);
-    int64_t numbers = c_numbers(self);
+    int64_t size = c_size(self);
     real *scratch = psgd__work_at(self->work, b->scratch);
 
-    memcpy(scratch, b->C, (size_t)numbers * sizeof(real));
+    memcpy(scratch, b->C, (size_t)size * sizeof(real));
     to->ops->r_mul(to, r.to, view_columns(scratch, to->n, from->n));
     from->ops->mul_t(from, view_rows(r.C, from->n, to->n));
-    la_axpy(numbers, -c, scratch, b->C);
-    la_axpy(numbers, -c, r.C, b->C);
+    la_axpy(size, -c, scratch, b->C);
+    la_axpy(size, -c, r.C, b->C);
     to->ops->retract(to, c, r.to);
     from->ops->retract(from, c, r.from);
 }
 
 static void block_rescale(group *self, real c)
 {
-    la_scale(c_numbers(self), c, ((block *)self)->C);
+    la_scale(c_size(self), c, ((block *)self)->C);
     for (int i = 0; i < 2; i++) self->child[i]->ops->rescale(self->child[i], c);
 }
 
 const group_ops block_ops = {
     .kind = {.name = "block",
              .summary = "block(A:k,B:l): [A C; 0 B], C any k x l matrix",
-             .numbers = "A + B + kl",
+             .formula = "A + B + kl",
              .min_children = 2,
              .max_children = 2,
              .sizes = SIZES_ADD},
@@ -272,10 +272,10 @@ const group_ops block_ops = {
     .mul_t = block_mul_t,
     .solve = block_solve,
     .solve_t = block_solve_t,
-    .numbers = block_numbers,
+    .size = block_size,
     .state = block_state,
     .cost = block_cost,
-    .r_numbers = block_r_numbers,
+    .r_size = block_r_size,
     .project = block_project,
     .r_max = block_r_max,
     .r_spectral = psgd__r_spectral,

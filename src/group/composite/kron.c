@@ -10,15 +10,15 @@
 
 typedef struct kron {
     group base;
-    kron_thin thin;
+    kron_bordered bordered;
 } kron;
 
-static const kron_thin *thin_of(const group *self)
+static const kron_bordered *bordered_of(const group *self)
 {
-    return &((const kron *)self)->thin;
+    return &((const kron *)self)->bordered;
 }
 
-static int64_t smaller_modes(const group *self, int i)
+static int64_t smaller_ndim(const group *self, int i)
 {
     int64_t product = 1;
     for (int j = i + 1; j < self->child_count; j++) product *= self->child[j]->n;
@@ -34,7 +34,7 @@ static void multiply_share(group *self, int factors)
 static void count_share(group *self)
 {
     int factors = 0;
-    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->numbers(self->child[i]) > 0;
+    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->size(self->child[i]) > 0;
     for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors > 0 ? factors : 1);
 }
 
@@ -56,7 +56,7 @@ static psgd_status kron_create(const group_args *args, group **created)
         return status;
     }
     count_share(self);
-    kron_thin_reserve(self, args->work, &((kron *)self)->thin);
+    kron_bordered_reserve(self, args->work, &((kron *)self)->bordered);
     *created = self;
     return PSGD_OK;
 }
@@ -71,16 +71,16 @@ static void kron_reset(group *self, double scale)
  * are not evenly spaced with them, blocks. */
 static view mode(const group *self, int i, view X)
 {
-    int64_t n = self->child[i]->n, after = smaller_modes(self, i), before = X.n / n / after;
+    int64_t n = self->child[i]->n, after = smaller_ndim(self, i), before = X.n / n / after;
     view Y = X;
     Y.n = n;
     Y.inner = after * X.inner;
     if (before == 1) return Y;
 
-    bool even = X.outer == 1 || X.pitch == X.n * X.inner;
+    bool even = X.outer == 1 || X.ld == X.n * X.inner;
     Y.outer = even ? X.outer * before : before;
-    Y.pitch = n * Y.inner;
-    return even ? Y : view_repeat(Y, X.outer, X.pitch);
+    Y.ld = n * Y.inner;
+    return even ? Y : view_repeat(Y, X.outer, X.ld);
 }
 
 static void kron_mul(const group *self, view X)
@@ -132,10 +132,10 @@ static void kron_square(const group *self, view X)
     }
 }
 
-static int64_t kron_numbers(const group *self)
+static int64_t kron_size(const group *self)
 {
     int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->numbers(self->child[i]);
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
     return total;
 }
 
@@ -158,14 +158,14 @@ static double other_energy(const group *self, int i, bool inverse)
 static bool has_levels(const group *self, const group_pair *pair)
 {
     view X = pair->A;
-    return X.blocks == 1 || X.outer == 1 || X.pitch == X.n * X.inner || self->child[0]->n == X.n;
+    return X.blocks == 1 || X.outer == 1 || X.ld == X.n * X.inner || self->child[0]->n == X.n;
 }
 
 /* All factors are updated from the old values: A and B are given, and the energies are taken before any factor changes.
  */
 static psgd_status kron_units(group *self, const group_pair *pair, group_unit visit, void *data)
 {
-    double gram[SPEC_MAX_MODES], gram_inverse[SPEC_MAX_MODES];
+    double gram[SPEC_MAX_DIMS], gram_inverse[SPEC_MAX_DIMS];
     if (!has_levels(self, pair)) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "a kron in a sum in a kron in a sum takes one pair an update");
     }
@@ -202,8 +202,8 @@ static void kron_rescale(group *self, real c)
  * do it add up to zero. */
 static void balance_factors(group *self)
 {
-    int exponent[SPEC_MAX_MODES], count = 0, total = 0;
-    group *factor[SPEC_MAX_MODES];
+    int exponent[SPEC_MAX_DIMS], count = 0, total = 0;
+    group *factor[SPEC_MAX_DIMS];
     for (int i = 0; i < self->child_count; i++) {
         if (!psgd__group_can_rescale(self->child[i])) continue;
         factor[count] = self->child[i];
@@ -223,33 +223,33 @@ void psgd__group_balance(group *self)
     if (self->ops->kind.sizes == SIZES_MULTIPLY) balance_factors(self);
 }
 
-static int64_t kron_capture_numbers(const group *self)
+static int64_t kron_fused_size(const group *self)
 {
     int64_t total = 0;
-    for (int i = 0; thin_of(self)->possible && i < self->child_count; i++) {
-        total += self->child[i]->ops->r_numbers(self->child[i]);
+    for (int i = 0; bordered_of(self)->possible && i < self->child_count; i++) {
+        total += self->child[i]->ops->r_size(self->child[i]);
     }
     return total;
 }
 
-static void kron_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+static void kron_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
 {
-    kron_thin_capture(self, thin_of(self), raw, R, units);
+    kron_bordered_fused(self, bordered_of(self), raw, R, units);
 }
 
 static bool kron_apply(const group *self, real alpha, const real *x, bool add, real *y)
 {
-    if (!thin_of(self)->possible) return false;
-    kron_thin_apply(self, thin_of(self), alpha, x, add, y);
+    if (!bordered_of(self)->possible) return false;
+    kron_bordered_apply(self, bordered_of(self), alpha, x, add, y);
     return true;
 }
 
 const group_ops kron_ops = {
     .kind = {.name = "kron",
              .summary = "kron(G1,G2,...): Kronecker product, factor i acts on mode i",
-             .numbers = "of the factors",
+             .formula = "of the factors",
              .min_children = 1,
-             .max_children = SPEC_MAX_MODES,
+             .max_children = SPEC_MAX_DIMS,
              .place = PLACE_TENSOR,
              .sizes = SIZES_MULTIPLY},
     .create = kron_create,
@@ -258,7 +258,7 @@ const group_ops kron_ops = {
     .mul_t = kron_mul_t,
     .solve = kron_solve,
     .solve_t = kron_solve_t,
-    .numbers = kron_numbers,
+    .size = kron_size,
     .state = psgd__group_no_state,
     .cost = kron_cost,
     .rescale = kron_rescale,
@@ -266,7 +266,7 @@ const group_ops kron_ops = {
     .energy = kron_energy,
     .form = kron_form,
     .square = kron_square,
-    .capture_numbers = kron_capture_numbers,
-    .capture = kron_capture,
+    .fused_size = kron_fused_size,
+    .fused = kron_fused,
     .apply = kron_apply,
 };

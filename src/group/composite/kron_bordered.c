@@ -3,55 +3,56 @@
 
 #include <math.h>
 
-void kron_thin_reserve(const group *self, workspace *work, kron_thin *thin)
+void kron_bordered_reserve(const group *self, workspace *work, kron_bordered *bordered)
 {
-    *thin = (kron_thin){0};
+    *bordered = (kron_bordered){0};
     if (self->child_count != 2) return;
     const group *left = self->child[0], *right = self->child[1];
     if (!left->ops->pattern || !right->ops->pattern || left->ops->pattern(left, NULL, NULL) != SIDE_NONE) return;
 
     int64_t rows = left->n, columns = right->n;
-    thin->possible = true;
-    thin->factors = psgd__work_reserve(work, la_thin_pitch(rows) + 2 * la_thin_pitch(columns), sizeof(real));
-    thin->scratch = psgd__work_reserve(work, 2 * la_thin_pitch(columns), sizeof(real));
-    thin->sums = psgd__work_reserve(work, la_thin_pitch(rows + 2 * columns) + la_thin_sums(rows, columns),
-                                    sizeof(double));
+    bordered->possible = true;
+    bordered->factors = psgd__work_reserve(work, la_bordered_ld(rows) + 2 * la_bordered_ld(columns), sizeof(real));
+    bordered->scratch = psgd__work_reserve(work, 2 * la_bordered_ld(columns), sizeof(real));
+    bordered->sums = psgd__work_reserve(work, la_bordered_ld(rows + 2 * columns) + la_bordered_sums(rows, columns),
+                                        sizeof(double));
 }
 
-static la_thin factors(const group *self, const kron_thin *thin)
+static la_bordered factors(const group *self, const kron_bordered *bordered)
 {
     const group *left = self->child[0], *right = self->child[1];
-    real *row = psgd__work_at(self->work, thin->factors);
-    real *diagonal = row + la_thin_pitch(left->n), *side = diagonal + la_thin_pitch(right->n);
+    real *row = psgd__work_at(self->work, bordered->factors);
+    real *diagonal = row + la_bordered_ld(left->n), *side = diagonal + la_bordered_ld(right->n);
     left->ops->pattern(left, row, NULL);
     group_side which = right->ops->pattern(right, diagonal, side);
-    return (la_thin){.rows = left->n,
-                     .columns = right->n,
-                     .row = row,
-                     .diagonal = diagonal,
-                     .side = which == SIDE_NONE ? NULL : side,
-                     .side_is_row = which == SIDE_ROW,
-                     .scratch = psgd__work_at(self->work, thin->scratch)};
+    return (la_bordered){.rows = left->n,
+                         .columns = right->n,
+                         .row = row,
+                         .diagonal = diagonal,
+                         .side = which == SIDE_NONE ? NULL : side,
+                         .side_is_row = which == SIDE_ROW,
+                         .scratch = psgd__work_at(self->work, bordered->scratch)};
 }
 
-void kron_thin_capture(const group *self, const kron_thin *thin, const group_raw *raw, real *R, group_captured *units)
+void kron_bordered_fused(const group *self, const kron_bordered *bordered, const group_raw *raw, real *R,
+                         group_fused *units)
 {
-    la_thin t = factors(self, thin);
-    double *row_sums = psgd__work_at(self->work, thin->sums), *column_sums = row_sums + t.rows,
+    la_bordered t = factors(self, bordered);
+    double *row_sums = psgd__work_at(self->work, bordered->sums), *column_sums = row_sums + t.rows,
            *side_sums = column_sums + t.columns;
-    t.sums = row_sums + la_thin_pitch(t.rows + 2 * t.columns);
-    la_thin_capture(&t, raw->h, raw->v, raw->damping, raw->sign, row_sums, column_sums, side_sums);
+    t.sums = row_sums + la_bordered_ld(t.rows + 2 * t.columns);
+    la_bordered_fused(&t, raw->h, raw->v, raw->damping, raw->sign, row_sums, column_sums, side_sums);
 
     for (int i = 0; i < 2; i++) {
         const group *factor = self->child[i];
         factor->ops->pattern_r(factor, i ? column_sums : row_sums, side_sums, R);
-        units[i] = (group_captured){.R = R, .largest = (double)factor->ops->r_max(factor, R), .spectral = HUGE_VAL};
-        R += factor->ops->r_numbers(factor);
+        units[i] = (group_fused){.R = R, .largest = (double)factor->ops->r_max(factor, R), .spectral = HUGE_VAL};
+        R += factor->ops->r_size(factor);
     }
 }
 
-void kron_thin_apply(const group *self, const kron_thin *thin, real alpha, const real *x, bool add, real *y)
+void kron_bordered_apply(const group *self, const kron_bordered *bordered, real alpha, const real *x, bool add, real *y)
 {
-    la_thin t = factors(self, thin);
-    la_thin_apply(&t, alpha, x, add, y);
+    la_bordered t = factors(self, bordered);
+    la_bordered_apply(&t, alpha, x, add, y);
 }

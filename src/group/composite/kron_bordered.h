@@ -6,20 +6,22 @@
 
 #include "group/group.h"
 
-#define kron_thin         PSGD_TYPED(kron_thin)
-#define kron_thin_reserve PSGD_TYPED(psgd__kron_thin_reserve)
-#define kron_thin_capture PSGD_TYPED(psgd__kron_thin_capture)
-#define kron_thin_apply   PSGD_TYPED(psgd__kron_thin_apply)
+#define kron_bordered         PSGD_TYPED(kron_bordered)
+#define kron_bordered_reserve PSGD_TYPED(psgd__kron_bordered_reserve)
+#define kron_bordered_fused   PSGD_TYPED(psgd__kron_bordered_fused)
+#define kron_bordered_apply   PSGD_TYPED(psgd__kron_bordered_apply)
 
-typedef struct kron_thin {
+typedef struct kron_bordered {
     bool possible;
     int64_t factors, scratch, sums; /* in the workspace: reals, reals, doubles */
-} kron_thin;
+} kron_bordered;
 
 /* Says whether the factors are of this kind and reserves what the passes need. */
-void kron_thin_reserve(const group *self, workspace *work, kron_thin *thin);
+void kron_bordered_reserve(const group *self, workspace *work, kron_bordered *bordered);
 
-void kron_thin_capture(const group *self, const kron_thin *thin, const group_raw *raw, real *R, group_captured *units);
-void kron_thin_apply(const group *self, const kron_thin *thin, real alpha, const real *x, bool add, real *y);
+void kron_bordered_fused(const group *self, const kron_bordered *bordered, const group_raw *raw, real *R,
+                         group_fused *units);
+void kron_bordered_apply(const group *self, const kron_bordered *bordered, real alpha, const real *x, bool add,
+                         real *y);
 
 #endif

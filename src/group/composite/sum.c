@@ -67,10 +67,10 @@ static void sum_solve_t(const group *self, view X)
     to_parts(self, offsetof(group_ops, solve_t), X);
 }
 
-static int64_t sum_numbers(const group *self)
+static int64_t sum_size(const group *self)
 {
     int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->numbers(self->child[i]);
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
     return total;
 }
 
@@ -101,10 +101,10 @@ static psgd_status sum_units(group *self, const group_pair *pair, group_unit vis
     return PSGD_OK;
 }
 
-static int64_t sum_r_numbers(const group *self)
+static int64_t sum_r_size(const group *self)
 {
     int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->r_numbers(self->child[i]);
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->r_size(self->child[i]);
     return total;
 }
 
@@ -115,31 +115,31 @@ static void sum_project(const group *self, view A, view B, int sign, bool accumu
         const group *part = self->child[i];
         part->ops->project(part, view_slice(A, from, part->n), view_slice(B, from, part->n), sign, accumulate, R);
         from += part->n;
-        R += part->ops->r_numbers(part);
+        R += part->ops->r_size(part);
     }
 }
 
 static real sum_r_max(const group *self, const real *R)
 {
-    real most = 0;
+    real max = 0;
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
-        most = (real)fmax((double)most, (double)part->ops->r_max(part, R));
-        R += part->ops->r_numbers(part);
+        max = (real)fmax((double)max, (double)part->ops->r_max(part, R));
+        R += part->ops->r_size(part);
     }
-    return most;
+    return max;
 }
 
 /* The spectral norm of a direct sum is the largest of its parts'. */
 static real sum_r_spectral(const group *self, const real *R)
 {
-    real most = 0;
+    real max = 0;
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
-        most = (real)fmax((double)most, (double)part->ops->r_spectral(part, R));
-        R += part->ops->r_numbers(part);
+        max = (real)fmax((double)max, (double)part->ops->r_spectral(part, R));
+        R += part->ops->r_size(part);
     }
-    return most;
+    return max;
 }
 
 static void r_to_parts(const group *self, const real *R, bool transpose, view X)
@@ -154,7 +154,7 @@ static void r_to_parts(const group *self, const real *R, bool transpose, view X)
             part->ops->r_mul(part, R, slice);
         }
         from += part->n;
-        R += part->ops->r_numbers(part);
+        R += part->ops->r_size(part);
     }
 }
 
@@ -175,7 +175,7 @@ static void sum_r_sums(const group *self, const real *R, double *rows, double *c
         const group *part = self->child[i];
         part->ops->r_sums(part, R, rows + from, columns + from, squares);
         from += part->n;
-        R += part->ops->r_numbers(part);
+        R += part->ops->r_size(part);
     }
 }
 
@@ -185,7 +185,7 @@ static bool sum_inside(const group *self, real c, const real *R)
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
         all = all && part->ops->inside(part, c, R);
-        R += part->ops->r_numbers(part);
+        R += part->ops->r_size(part);
     }
     return all;
 }
@@ -194,9 +194,9 @@ static void sum_retract(group *self, real c, real *R)
 {
     for (int i = 0; i < self->child_count; i++) {
         group *part = self->child[i];
-        int64_t numbers = part->ops->r_numbers(part);
+        int64_t size = part->ops->r_size(part);
         part->ops->retract(part, c, R);
-        R += numbers;
+        R += size;
     }
 }
 
@@ -209,7 +209,7 @@ static void sum_gram(const group *self, bool inverse, double weight, real *R)
 {
     for (int i = 0; i < self->child_count; i++) {
         psgd__group_gram(self->child[i], inverse, weight, R);
-        R += self->child[i]->ops->r_numbers(self->child[i]);
+        R += self->child[i]->ops->r_size(self->child[i]);
     }
 }
 
@@ -223,7 +223,7 @@ static double sum_energy(const group *self, bool inverse)
 const group_ops sum_ops = {
     .kind = {.name = "sum",
              .summary = "sum(G:k,H:l,...): direct sum",
-             .numbers = "of the parts",
+             .formula = "of the parts",
              .min_children = 1,
              .max_children = -1,
              .sizes = SIZES_ADD,
@@ -234,10 +234,10 @@ const group_ops sum_ops = {
     .mul_t = sum_mul_t,
     .solve = sum_solve,
     .solve_t = sum_solve_t,
-    .numbers = sum_numbers,
+    .size = sum_size,
     .state = psgd__group_no_state,
     .cost = sum_cost,
-    .r_numbers = sum_r_numbers,
+    .r_size = sum_r_size,
     .project = sum_project,
     .r_max = sum_r_max,
     .r_spectral = sum_r_spectral,

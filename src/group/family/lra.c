@@ -28,8 +28,8 @@ static psgd_status lra_create(const group_args *args, group **created)
                           "lra (column %d) has an update of its own that takes v: leave out the option integrate",
                           args->spec->column);
     }
-    if (args->pairs > LRA_MOST_PAIRS) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra takes at most %d pairs an update, not %lld", LRA_MOST_PAIRS,
+    if (args->pairs > LRA_MAX_PAIRS) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra takes at most %d pairs an update, not %lld", LRA_MAX_PAIRS,
                           (long long)args->pairs);
     }
     lra *self = psgd__group_base(args, &lra_ops, sizeof *self);
@@ -38,7 +38,7 @@ static psgd_status lra_create(const group_args *args, group **created)
 
     self->base.mix = 1;
     self->r = r;
-    int64_t panels, most = 4 * r * args->pairs > r * LRA_BLOCK ? 4 * r * args->pairs : r * LRA_BLOCK;
+    int64_t panels, max = 4 * r * args->pairs > r * LRA_BLOCK ? 4 * r * args->pairs : r * LRA_BLOCK;
     if (!psgd__mul_fits(2 * r, n, &panels)) {
         psgd__group_free(&self->base);
         return psgd__fail(PSGD_ERR_SPEC, "lra(%lld) of size %lld is more than can be counted", (long long)r,
@@ -47,7 +47,7 @@ static psgd_status lra_create(const group_args *args, group **created)
     self->fibre = psgd__work_reserve(args->work, n, sizeof(real));
     self->gradient = psgd__work_reserve(args->work, n, sizeof(real));
     self->rows = psgd__work_reserve(args->work, 2 * n, sizeof(real));
-    self->sums = psgd__work_reserve(args->work, la_sweep_room(most + 6 * args->pairs, 3), sizeof(double));
+    self->sums = psgd__work_reserve(args->work, la_sweep_room(max + 6 * args->pairs, 3), sizeof(double));
     self->small = psgd__work_reserve(args->work, 4 * r * r + 4 * r * args->pairs + 4 * r, sizeof(double));
     PSGD_TRY(psgd__group_reals(args, self, n, &self->d));
     PSGD_TRY(psgd__group_reals(args, self, panels, &self->u));
@@ -217,7 +217,7 @@ static void lra_form(const group *self, view A, view B)
     double *sums = psgd__work_at(self->work, l->sums), *M, *inverse, *t = lra_projection(l, self->pairs, 0);
     psgd__lra_matrix(l, &M, &inverse);
     for (int64_t k = 0; k < A.outer; k++) {
-        forming f = {.self = l, .a = A.x + k * A.pitch, .b = B.x + k * B.pitch};
+        forming f = {.self = l, .a = A.x + k * A.ld, .b = B.x + k * B.ld};
         la_sweep(self->n, visit_form, &f, 2 * r, 0, sums);
         memcpy(t, sums, (size_t)r * sizeof(double));
         small_mul(r, inverse, true, sums + r, t + r);
@@ -230,12 +230,12 @@ static void lra_form(const group *self, view A, view B)
     ((lra *)self)->formed = A.x;
 }
 
-static int64_t lra_numbers(const group *self)
+static int64_t lra_size(const group *self)
 {
     return self->n * (2 * as_lra(self)->r + 1);
 }
 
-static int64_t no_numbers(const group *self)
+static int64_t no_size(const group *self)
 {
     (void)self;
     return 0;
@@ -278,7 +278,7 @@ static real lra_largest(const group *self)
 const group_ops lra_ops = {
     .kind = {.name = "lra",
              .summary = "lra(r): (I + UV') diag(d), U and V n x r",
-             .numbers = "n(2r+1)",
+             .formula = "n(2r+1)",
              .takes_number = true,
              .unprotected = true,
              .place = PLACE_VECTOR},
@@ -288,10 +288,10 @@ const group_ops lra_ops = {
     .mul_t = lra_mul_t,
     .solve = lra_solve,
     .solve_t = lra_solve_t,
-    .numbers = lra_numbers,
+    .size = lra_size,
     .state = lra_state,
     .cost = lra_cost,
-    .r_numbers = no_numbers,
+    .r_size = no_size,
     .fit = psgd__lra_fit,
     .form = lra_form,
     .rescale = lra_rescale,

@@ -10,7 +10,7 @@
 #define psgd__lra_keep_matrix PSGD_TYPED(psgd__lra_keep_matrix)
 #define psgd__lra_begin       PSGD_TYPED(psgd__lra_begin)
 
-enum { LRA_MOST_PAIRS = 64, LRA_BLOCK = 16 }; /* pairs an update may sum over; columns of V'U computed at a time */
+enum { LRA_MAX_PAIRS = 64, LRA_BLOCK = 16 }; /* pairs an update may sum over; columns of V'U computed at a time */
 
 /* What is kept beside d, U and V, as numbers of the type: the updates so far, the running maxima of the three parts (as
  * logarithms, which never leave the number type), and M = I + V'U as the sum of two numbers each. */

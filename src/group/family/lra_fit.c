@@ -24,7 +24,7 @@ static void visit_projections(void *data, const la_chunk *rows)
     const lra *l = f->self;
     int64_t n = l->base.n, r = l->r;
     for (int64_t k = 0; k < f->pairs; k++) {
-        const real *a = f->A.x + k * f->A.pitch + rows->from, *b = f->B.x + k * f->B.pitch + rows->from;
+        const real *a = f->A.x + k * f->A.ld + rows->from, *b = f->B.x + k * f->B.ld + rows->from;
         double *sums = rows->sums + 4 * k * r;
         la_panel_dots(l->v, n, r, rows, a, sums + VA * r);
         la_panel_dots(l->u, n, r, rows, a, sums + UA * r);
@@ -61,7 +61,7 @@ static void visit_gradient(void *data, const la_chunk *rows)
     memset(g, 0, (size_t)count * sizeof(real));
     memset(both, 0, (size_t)count * sizeof(real));
     for (int64_t k = 0; k < f->pairs; k++) {
-        const real *x[2] = {f->A.x + k * f->A.pitch + rows->from, f->B.x + k * f->B.pitch + rows->from};
+        const real *x[2] = {f->A.x + k * f->A.ld + rows->from, f->B.x + k * f->B.ld + rows->from};
         double *sums = rows->sums + 6 * k;
         for (int which = 0; which < 2; which++) {
             combine(l, rows, x[which], l->v, lra_projection(l, k, which ? UB : UA), left);
@@ -81,15 +81,15 @@ static void visit_gradient(void *data, const la_chunk *rows)
     }
     real upper = 0;
     for (int64_t i = 0; i < count; i++) upper = g[i] > upper ? g[i] : upper;
-    rows->most[0] = fmax(rows->most[0], (double)kernel->max_abs(count, g));
-    rows->most[1] = fmax(rows->most[1], (double)kernel->max_abs(count, both));
-    rows->most[2] = fmax(rows->most[2], (double)upper);
+    rows->max[0] = fmax(rows->max[0], (double)kernel->max_abs(count, g));
+    rows->max[1] = fmax(rows->max[1], (double)kernel->max_abs(count, both));
+    rows->max[2] = fmax(rows->max[2], (double)upper);
 }
 
 static double size_of_d(void *data, group_size which)
 {
     const lra_fitting *f = data;
-    return which == SIZE_SECOND ? f->both : f->most;
+    return which == SIZE_SECOND ? f->both : f->max;
 }
 
 /* d -= c g d; the panel that moves: U -= c (a f' - b g'), f = M'V'a; V -= c ((I + VU')a (U'a)' - ..). */
@@ -107,12 +107,12 @@ static void visit_step(void *data, const la_chunk *rows)
 
     /* (I + VU')a takes the place of a, which nobody needs any more, while V is still the old one. */
     for (int64_t k = 0; f->on_v && k < f->pairs; k++) {
-        la_panel_add(l->v, n, r, rows, lra_projection(l, k, UA), f->A.x + k * f->A.pitch + rows->from);
-        la_panel_add(l->v, n, r, rows, lra_projection(l, k, UB), f->B.x + k * f->B.pitch + rows->from);
+        la_panel_add(l->v, n, r, rows, lra_projection(l, k, UA), f->A.x + k * f->A.ld + rows->from);
+        la_panel_add(l->v, n, r, rows, lra_projection(l, k, UB), f->B.x + k * f->B.ld + rows->from);
     }
     real *panel = f->on_v ? l->v : l->u;
     for (int64_t k = 0; k < f->pairs; k++) {
-        const real *x[2] = {f->A.x + k * f->A.pitch + rows->from, f->B.x + k * f->B.pitch + rows->from};
+        const real *x[2] = {f->A.x + k * f->A.ld + rows->from, f->B.x + k * f->B.ld + rows->from};
         for (int64_t j = 0; j < r; j++) {
             real *column = panel + j * n + rows->from;
             const double *t = f->turned + 2 * k * r + j;
@@ -145,10 +145,10 @@ static double held(double c, double size, group_fit *how)
 static void choose_d(lra_fitting *f, group_fit *how)
 {
     f->c_d = 0;
-    if (!(f->most > 0)) return;
-    double c = held(ask(f, 0, size_of_d, how), f->most, how);
+    if (!(f->max > 0)) return;
+    double c = held(ask(f, 0, size_of_d, how), f->max, how);
     how->moved = true;
-    if (isfinite(c) && c * f->upper < 1 && c * f->most < 1e6) {
+    if (isfinite(c) && c * f->upper < 1 && c * f->max < 1e6) {
         f->c_d = c;
     } else {
         how->skipped++;
@@ -314,7 +314,7 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
     f.turned = turned;
     f.sums = sums;
     la_sweep(self->n, visit_gradient, &f, 6 * pairs, 3, sums);
-    f.most = sums[6 * pairs];
+    f.max = sums[6 * pairs];
     f.both = sums[6 * pairs + 1];
     f.upper = sums[6 * pairs + 2];
     choose_d(&f, how);

@@ -11,12 +11,12 @@ typedef struct lra_fitting {
     lra *self;
     int64_t pairs;
     view A, B;
-    bool on_v;                /* V moves in this turn, else U */
-    const double *solved;     /* [pairs][2][r]: M^-1 V'a, M^-1 V'b; negative */
-    const double *turned;     /* [pairs][2][r]: the coefficients of the moving panel's columns */
-    double c_d, c_panel;      /* steps; 0: that part stays */
-    const double *sums;       /* [pairs][6]: a'a, b'b, a'b, p'p, q'q, p'q with p = VV'a, q = VV'b (or UU'a, UU'b) */
-    double most, both, upper; /* max |g|, max (|h Ph| + |v P^-1 v|), max g over the entries of the gradient g of d */
+    bool on_v;               /* V moves in this turn, else U */
+    const double *solved;    /* [pairs][2][r]: M^-1 V'a, M^-1 V'b; negative */
+    const double *turned;    /* [pairs][2][r]: the coefficients of the moving panel's columns */
+    double c_d, c_panel;     /* steps; 0: that part stays */
+    const double *sums;      /* [pairs][6]: a'a, b'b, a'b, p'p, q'q, p'q with p = VV'a, q = VV'b (or UU'a, UU'b) */
+    double max, both, upper; /* max |g|, max (|h Ph| + |v P^-1 v|), max g over the entries of the gradient g of d */
 } lra_fitting;
 
 /* The panel that stays in this turn, [r][n], and the projections of a or b of pair k onto it, [r]. */

@@ -22,7 +22,7 @@ static void visit_rows(void *data, const la_chunk *rows)
  * mirror image, found one after the other by turning around it. */
 static double largest_of_one(int64_t n, const real *a, const real *b, const real *p, const real *q)
 {
-    double most = 0, px = 0, py = 0;
+    double max = 0, px = 0, py = 0;
     for (int64_t j = 0; j < n; j++) {
         double x = fabs((double)p[j]), y = (double)q[j] * (p[j] < 0 ? -1 : 1);
         if (x > px || (x == px && y > py)) px = x, py = y;
@@ -30,7 +30,7 @@ static double largest_of_one(int64_t n, const real *a, const real *b, const real
     double x0 = px, y0 = py;
     for (int64_t corner = 0; corner <= 2 * n; corner++) {
         double nx = -px, ny = -py; /* the corner opposite is there for certain */
-        for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)a[i] * px - (double)b[i] * py));
+        for (int64_t i = 0; i < n; i++) max = fmax(max, fabs((double)a[i] * px - (double)b[i] * py));
         for (int64_t j = 0; j < 2 * n; j++) {
             double x = (double)p[j / 2] * (j % 2 ? -1 : 1), y = (double)q[j / 2] * (j % 2 ? -1 : 1);
             double turn = (nx - px) * (y - py) - (ny - py) * (x - px);
@@ -40,7 +40,7 @@ static double largest_of_one(int64_t n, const real *a, const real *b, const real
         if ((nx == x0 && ny == y0) || (nx == -x0 && ny == -y0) || (nx == px && ny == py)) break;
         px = nx, py = ny;
     }
-    return most;
+    return max;
 }
 
 /* Several pairs: every entry of R in turn, O(n^2). */
@@ -48,9 +48,9 @@ static double largest_of_several(const lra_fitting *f)
 {
     const lra *l = f->self;
     int64_t n = l->base.n;
-    double most = 0;
+    double max = 0;
     for (int64_t j = 0; j < n; j++) {
-        double p[2 * LRA_MOST_PAIRS] = {0};
+        double p[2 * LRA_MAX_PAIRS] = {0};
         for (int64_t k = 0; k < 2 * f->pairs; k++) {
             const double *c = lra_fixed_projection(f, k / 2, k % 2);
             for (int64_t i = 0; i < l->r; i++) p[k] += (k % 2 ? -1 : 1) * c[i] * (double)lra_fixed_panel(f)[i * n + j];
@@ -58,13 +58,12 @@ static double largest_of_several(const lra_fitting *f)
         for (int64_t i = 0; i < n; i++) {
             double sum = 0;
             for (int64_t k = 0; k < f->pairs; k++) {
-                sum += p[2 * k] * (double)f->A.x[k * f->A.pitch + i] +
-                       p[2 * k + 1] * (double)f->B.x[k * f->B.pitch + i];
+                sum += p[2 * k] * (double)f->A.x[k * f->A.ld + i] + p[2 * k + 1] * (double)f->B.x[k * f->B.ld + i];
             }
-            most = fmax(most, fabs(sum));
+            max = fmax(max, fabs(sum));
         }
     }
-    return most;
+    return max;
 }
 
 static double largest_of_panel(lra_fitting *f)

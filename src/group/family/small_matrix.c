@@ -16,11 +16,11 @@ static void swap_rows(int64_t r, double *M, int64_t i, int64_t j)
 
 static double largest(int64_t count, const double *x)
 {
-    double most = 0;
+    double max = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (!(fabs(x[i]) <= most)) most = fabs(x[i]);
+        if (!(fabs(x[i]) <= max)) max = fabs(x[i]);
     }
-    return most;
+    return max;
 }
 
 bool small_invert(int64_t r, const double *M, double *inverse, double *work)

@@ -16,7 +16,7 @@ static const splu *as_splu(const group *self)
     return (const splu *)self;
 }
 
-static int64_t half_numbers(const splu *s)
+static int64_t half_size(const splu *s)
 {
     return s->r * s->r + s->r * s->m + s->m;
 }
@@ -35,8 +35,8 @@ static psgd_status splu_create(const group_args *args, group **created)
                           "splu (column %d) has an update of its own that takes v: leave out the option integrate",
                           args->spec->column);
     }
-    if (args->pairs > SPLU_MOST_PAIRS) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu takes at most %d pairs an update, not %lld", SPLU_MOST_PAIRS,
+    if (args->pairs > SPLU_MAX_PAIRS) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu takes at most %d pairs an update, not %lld", SPLU_MAX_PAIRS,
                           (long long)args->pairs);
     }
     if (!psgd__mul_fits(r, n + 1, &panel)) {
@@ -50,14 +50,14 @@ static psgd_status splu_create(const group_args *args, group **created)
     self->r = r;
     self->m = n - r;
     self->base.mix = r + 1;
-    int64_t most = 4 * r * args->pairs > r + 1 ? 4 * r * args->pairs : r + 1;
+    int64_t max = 4 * r * args->pairs > r + 1 ? 4 * r * args->pairs : r + 1;
     self->fibre = psgd__work_reserve(args->work, n, sizeof(real));
     self->images = psgd__work_reserve(args->work, 4 * n * args->pairs, sizeof(real));
-    self->sums = psgd__work_reserve(args->work, la_sweep_room(most, 4), sizeof(double));
+    self->sums = psgd__work_reserve(args->work, la_sweep_room(max, 4), sizeof(double));
     self->small = psgd__work_reserve(args->work, 12 * r * args->pairs + 2 * r * r + 8 * r, sizeof(double));
     real *l, *u;
-    PSGD_TRY(psgd__group_reals(args, self, half_numbers(self), &l));
-    PSGD_TRY(psgd__group_reals(args, self, half_numbers(self), &u));
+    PSGD_TRY(psgd__group_reals(args, self, half_size(self), &l));
+    PSGD_TRY(psgd__group_reals(args, self, half_size(self), &u));
     PSGD_TRY(psgd__group_reals(args, self, SPLU_MEMORY, &self->memory));
     if (args->dry) return PSGD_OK;
     self->L = half_at(self, l);
@@ -67,7 +67,7 @@ static psgd_status splu_create(const group_args *args, group **created)
 
 static void reset_half(const splu *s, splu_half *half, double scale)
 {
-    memset(half->T, 0, (size_t)half_numbers(s) * sizeof(real));
+    memset(half->T, 0, (size_t)half_size(s) * sizeof(real));
     for (int64_t i = 0; i < s->r; i++) half->T[i * s->r + i] = (real)scale;
     for (int64_t i = 0; i < s->m; i++) half->d[i] = (real)scale;
 }
@@ -211,7 +211,7 @@ static void splu_form(const group *self, view A, view B)
     int64_t r = s->r;
     double *small = psgd__work_at(self->work, s->small);
     for (int64_t k = 0; k < A.outer; k++) {
-        real *a = A.x + k * A.pitch, *b = B.x + k * B.pitch;
+        real *a = A.x + k * A.ld, *b = B.x + k * B.ld;
         splu_job jobs[2] = {{.x2 = a + r, .x1 = small, .old = small + r, .up = true},
                             {.x2 = b + r, .x1 = small + 2 * r, .old = small + 3 * r, .backward = true}};
         load_top(r, a, jobs[0].x1);
@@ -225,13 +225,13 @@ static void splu_form(const group *self, view A, view B)
     }
 }
 
-static int64_t splu_numbers(const group *self)
+static int64_t splu_size(const group *self)
 {
     const splu *s = as_splu(self);
     return s->r * (s->r + 1) + 2 * s->m * (s->r + 1);
 }
 
-static int64_t no_numbers(const group *self)
+static int64_t no_size(const group *self)
 {
     (void)self;
     return 0;
@@ -240,8 +240,8 @@ static int64_t no_numbers(const group *self)
 static void splu_state(group *self, group_state visit, void *data)
 {
     splu *s = (splu *)self;
-    visit(data, s->L.T, half_numbers(s));
-    visit(data, s->U.T, half_numbers(s));
+    visit(data, s->L.T, half_size(s));
+    visit(data, s->U.T, half_size(s));
     visit(data, s->memory, SPLU_MEMORY);
 }
 
@@ -256,7 +256,7 @@ static void splu_cost(const group *self, group_cost *cost)
 
 static void scale_half(const splu *s, splu_half *half, real c)
 {
-    la_scale(half_numbers(s), c, half->T);
+    la_scale(half_size(s), c, half->T);
 }
 
 static void splu_rescale(group *self, real c)
@@ -269,14 +269,14 @@ static void splu_rescale(group *self, real c)
 static real splu_largest(const group *self)
 {
     const splu *s = as_splu(self);
-    return (real)((double)(s->r + 1) * (double)la_max_abs(half_numbers(s), s->L.T) *
-                  (double)la_max_abs(half_numbers(s), s->U.T));
+    return (real)((double)(s->r + 1) * (double)la_max_abs(half_size(s), s->L.T) *
+                  (double)la_max_abs(half_size(s), s->U.T));
 }
 
 const group_ops splu_ops = {
     .kind = {.name = "splu",
              .summary = "splu(r): LU, L = [L1 0; L2 diag], U = [U1 U2; 0 diag], L1 and U1 r x r",
-             .numbers = "r(r+1) + 2(n-r)(r+1)",
+             .formula = "r(r+1) + 2(n-r)(r+1)",
              .takes_number = true,
              .place = PLACE_VECTOR},
     .create = splu_create,
@@ -285,10 +285,10 @@ const group_ops splu_ops = {
     .mul_t = splu_mul_t,
     .solve = splu_solve,
     .solve_t = splu_solve_t,
-    .numbers = splu_numbers,
+    .size = splu_size,
     .state = splu_state,
     .cost = splu_cost,
-    .r_numbers = no_numbers,
+    .r_size = no_size,
     .fit = psgd__splu_fit,
     .form = splu_form,
     .rescale = splu_rescale,

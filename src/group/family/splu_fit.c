@@ -23,7 +23,7 @@ typedef struct half_step {
     splu *self;
     splu_half *half;
     int64_t pairs;
-    outer_pair pair[SPLU_MOST_PAIRS];
+    outer_pair pair[SPLU_MAX_PAIRS];
     int sign;           /* -1: x y' - z w'; 1: the bound of the sizes of its terms, for second */
     double *corner;     /* [r][r] R in the corner */
     double c;           /* of the step */
@@ -70,7 +70,7 @@ static void visit_sizes(void *data, const la_chunk *rows)
     real e[LA_CHUNK], along[LA_CHUNK];
     memset(along, 0, sizeof along);
     for (int64_t j = 0; j <= r; j++) { /* column r stands for the diagonal */
-        real most = 0, upper = 0;
+        real max = 0, upper = 0;
         double sum = 0, squares = 0;
         add_terms(s, rows, j, e);
         for (int64_t i = 0; i < count; i++) {
@@ -78,16 +78,16 @@ static void visit_sizes(void *data, const la_chunk *rows)
             along[i] += size;
             sum += (double)size;
             squares += (double)size * (double)size;
-            most = size > most ? size : most;
+            max = size > max ? size : max;
             upper = e[i] > upper ? e[i] : upper;
         }
         if (j < r) rows->sums[j] += sum;
         rows->sums[r] += squares;
-        rows->most[0] = fmax(rows->most[0], (double)most);
-        if (j == r) rows->most[2] = fmax(rows->most[2], (double)upper);
-        if (j == r) rows->most[3] = fmax(rows->most[3], (double)most);
+        rows->max[0] = fmax(rows->max[0], (double)max);
+        if (j == r) rows->max[2] = fmax(rows->max[2], (double)upper);
+        if (j == r) rows->max[3] = fmax(rows->max[3], (double)max);
     }
-    rows->most[1] = fmax(rows->most[1], (double)la_kernel()->max_abs(count, along));
+    rows->max[1] = fmax(rows->max[1], (double)la_kernel()->max_abs(count, along));
 }
 
 typedef struct half_sizes {
@@ -98,11 +98,11 @@ static half_sizes measure(half_step *s, int sign)
 {
     const splu *self = s->self;
     int64_t r = self->r;
-    double *sums = psgd__work_at(self->base.work, self->sums), *corner = s->corner, most_column;
+    double *sums = psgd__work_at(self->base.work, self->sums), *corner = s->corner, max_column;
     s->sign = sign;
     la_sweep(self->m, visit_sizes, s, r + 1, 4, sums);
-    double *most = sums + r + 1;
-    most_column = most[3];
+    double *max = sums + r + 1;
+    max_column = max[3];
     for (int64_t i = 0; i < r; i++) {
         double row = 0;
         for (int64_t j = 0; j <= i; j++) {
@@ -110,14 +110,14 @@ static half_sizes measure(half_step *s, int sign)
             row += fabs(e);
             sums[j] += fabs(e);
             sums[r] += e * e;
-            most[0] = fmax(most[0], fabs(e));
-            if (i == j) most[2] = fmax(most[2], e);
+            max[0] = fmax(max[0], fabs(e));
+            if (i == j) max[2] = fmax(max[2], e);
         }
-        most[1] = fmax(most[1], row);
+        max[1] = fmax(max[1], row);
     }
-    for (int64_t j = 0; j < r; j++) most_column = fmax(most_column, sums[j]);
+    for (int64_t j = 0; j < r; j++) max_column = fmax(max_column, sums[j]);
     return (half_sizes){
-        .largest = most[0], .spectral = fmin(sqrt(sums[r]), sqrt(most[1]) * sqrt(most_column)), .upper = most[2]};
+        .largest = max[0], .spectral = fmin(sqrt(sums[r]), sqrt(max[1]) * sqrt(max_column)), .upper = max[2]};
 }
 
 typedef struct asking {
@@ -247,10 +247,10 @@ static void balance(splu *s)
 {
     double l = size_of(s, &s->L), u = size_of(s, &s->U);
     int shift = (int)lround(log2(u / l) / 2);
-    int64_t numbers = s->r * s->r + s->r * s->m + s->m;
+    int64_t size = s->r * s->r + s->r * s->m + s->m;
     if (!shift) return;
-    la_scale(numbers, (real)ldexp(1, shift), s->L.T);
-    la_scale(numbers, (real)ldexp(1, -shift), s->U.T);
+    la_scale(size, (real)ldexp(1, shift), s->L.T);
+    la_scale(size, (real)ldexp(1, -shift), s->U.T);
 }
 
 void psgd__splu_fit(group *self, const group_pair *pair, group_fit *how)
@@ -261,7 +261,7 @@ void psgd__splu_fit(group *self, const group_pair *pair, group_fit *how)
     double *small = psgd__work_at(self->work, s->small);
     half_step L = {.self = s, .half = &s->L, .pairs = pairs}, U = {.self = s, .half = &s->U, .pairs = pairs};
     for (int64_t k = 0; k < pairs; k++) {
-        const real *a = pair->A.x + k * pair->A.pitch, *b = pair->B.x + k * pair->B.pitch;
+        const real *a = pair->A.x + k * pair->A.ld, *b = pair->B.x + k * pair->B.ld;
         real *to = images + 4 * k * n;
         make_images(s, a, b, to);
         L.pair[k] = (outer_pair){.x = a, .y = a, .z = b, .w = b};

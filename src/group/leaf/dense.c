@@ -78,7 +78,7 @@ static void mul_in_place(const group *self, const real *M, bool transpose, view 
             for (int64_t j = 0; j < many; j += PANEL) {
                 int64_t count = many - j < PANEL ? many - j : PANEL;
                 if (X.inner == 1) {
-                    view part = {.x = x, .n = n, .inner = 1, .outer = count, .pitch = X.pitch, .blocks = 1};
+                    view part = {.x = x, .n = n, .inner = 1, .outer = count, .ld = X.ld, .blocks = 1};
                     la_view_copy(part, view_rows(panel, n, count));
                     la_mat_add_mul(M, n, n, transpose, 1, view_rows(panel, n, count), 0, part);
                     break;
@@ -112,7 +112,7 @@ static void dense_solve_t(const group *self, view X)
     mul_in_place(self, as_dense(self)->inverse, true, X);
 }
 
-static int64_t dense_numbers(const group *self)
+static int64_t dense_size(const group *self)
 {
     return self->n * self->n;
 }
@@ -135,9 +135,9 @@ static void dense_cost(const group *self, group_cost *cost)
     cost->apply_bytes += 2 * q;
 }
 
-static int64_t dense_r_numbers(const group *self)
+static int64_t dense_r_size(const group *self)
 {
-    return as_dense(self)->few ? lowrank_numbers(self->n, group_columns(self)) : self->n * self->n;
+    return as_dense(self)->few ? lowrank_size(self->n, group_columns(self)) : self->n * self->n;
 }
 
 /* syrk fills the upper triangle; the rest is its mirror image. */
@@ -235,12 +235,12 @@ static double residual(const dense *d, const real *x)
 {
     int64_t n = d->base.n;
     real *y = psgd__work_at(d->base.work, d->panel), *z = y + n;
-    double most = 0;
+    double max = 0;
     la_gemm(false, false, n, 1, n, 1, d->inverse, n, x, 1, 0, y, 1);
     la_gemm(false, false, n, 1, n, 1, d->q, n, y, 1, 0, z, 1);
-    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs((double)x[i] - (double)z[i]));
+    for (int64_t i = 0; i < n; i++) max = fmax(max, fabs((double)x[i] - (double)z[i]));
     double scale = (double)la_max_abs(n, x);
-    return scale > 0 ? most / scale : 0;
+    return scale > 0 ? max / scale : 0;
 }
 
 static bool refresh(dense *d)
@@ -369,17 +369,17 @@ static double dense_energy(const group *self, bool inverse)
 }
 
 const group_ops dense_ops = {
-    .kind = {.name = "dense", .summary = "all invertible matrices", .numbers = "n^2", .unprotected = true},
+    .kind = {.name = "dense", .summary = "all invertible matrices", .formula = "n^2", .unprotected = true},
     .create = dense_create,
     .reset = dense_reset,
     .mul = dense_mul,
     .mul_t = dense_mul_t,
     .solve = dense_solve,
     .solve_t = dense_solve_t,
-    .numbers = dense_numbers,
+    .size = dense_size,
     .state = dense_state,
     .cost = dense_cost,
-    .r_numbers = dense_r_numbers,
+    .r_size = dense_r_size,
     .project = dense_project,
     .r_max = dense_r_max,
     .r_spectral = dense_r_spectral,

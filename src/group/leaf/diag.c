@@ -132,16 +132,16 @@ static void diag_range(const group *self, double *smallest, double *largest)
     }
 }
 
-static int64_t diag_capture_numbers(const group *self)
+static int64_t diag_fused_size(const group *self)
 {
     return self->n;
 }
 
-static void diag_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+static void diag_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
 {
     const real *q = as_diag(self)->q;
-    double largest = (double)la_diag_capture(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
-    units[0] = (group_captured){.R = R, .largest = largest, .spectral = largest};
+    double largest = (double)la_diag_fused(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
+    units[0] = (group_fused){.R = R, .largest = largest, .spectral = largest};
 }
 
 static bool diag_apply(const group *self, real alpha, const real *x, bool add, real *y)
@@ -164,17 +164,17 @@ static void diag_pattern_r(const group *self, const double *diagonal, const doub
 }
 
 const group_ops diag_ops = {
-    .kind = {.name = "diag", .summary = "diagonal, positive", .numbers = "n"},
+    .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n"},
     .create = diag_create,
     .reset = diag_reset,
     .mul = diag_mul,
     .mul_t = diag_mul,
     .solve = diag_solve,
     .solve_t = diag_solve,
-    .numbers = psgd__group_n,
+    .size = psgd__group_n,
     .state = diag_state,
     .cost = diag_cost,
-    .r_numbers = psgd__group_n,
+    .r_size = psgd__group_n,
     .project = diag_project,
     .r_max = diag_r_max,
     .r_spectral = diag_r_max,
@@ -187,8 +187,8 @@ const group_ops diag_ops = {
     .gram = diag_gram,
     .energy = diag_energy,
     .range = diag_range,
-    .capture_numbers = diag_capture_numbers,
-    .capture = diag_capture,
+    .fused_size = diag_fused_size,
+    .fused = diag_fused,
     .apply = diag_apply,
     .pattern = diag_pattern,
     .pattern_r = diag_pattern_r,

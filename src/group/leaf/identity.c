@@ -20,7 +20,7 @@ static void identity_mul(const group *self, view X)
     (void)X;
 }
 
-static int64_t identity_numbers(const group *self)
+static int64_t identity_size(const group *self)
 {
     (void)self;
     return 0;
@@ -116,17 +116,17 @@ static void identity_pattern_r(const group *self, const double *diagonal, const 
 }
 
 const group_ops identity_ops = {
-    .kind = {.name = "identity", .summary = "I: the mode is left as it is", .numbers = "0"},
+    .kind = {.name = "identity", .summary = "I: the mode is left as it is", .formula = "0"},
     .create = identity_create,
     .reset = identity_reset,
     .mul = identity_mul,
     .mul_t = identity_mul,
     .solve = identity_mul,
     .solve_t = identity_mul,
-    .numbers = identity_numbers,
+    .size = identity_size,
     .state = psgd__group_no_state,
     .cost = identity_cost,
-    .r_numbers = identity_numbers,
+    .r_size = identity_size,
     .project = identity_project,
     .r_max = identity_r_max,
     .r_spectral = identity_r_max,

@@ -59,10 +59,10 @@ static int64_t keep_long(const real *R, int64_t n, real *scratch)
 
     real *row = scratch + n;
     lowrank_row(R, n, longest, 0, row);
-    double best = (double)la_kernel()->max_abs(n, row), most = (double)length[longest];
-    double least = most > 0 ? best * best / most * (1 - 64 * (double)REAL_EPSILON) : 0;
+    double best = (double)la_kernel()->max_abs(n, row), max = (double)length[longest];
+    double min = max > 0 ? best * best / max * (1 - 64 * (double)REAL_EPSILON) : 0;
     for (int64_t i = 0; i < n; i++) {
-        if ((double)length[i] < least) continue;
+        if ((double)length[i] < min) continue;
         for (int v = 0; v < count; v++) scratch[n + v * n + kept] = lowrank_vector(R, n, v)[i];
         kept++;
     }
@@ -75,7 +75,7 @@ real lowrank_max(const real *R, int64_t n, real *scratch)
     if (count == 0) return 0;
     const la_kernels *k = la_kernel();
     int64_t kept = keep_long(R, n, scratch);
-    real most = 0, *row = scratch;
+    real max = 0, *row = scratch;
     for (int64_t i = 0; i < kept; i++) {
         memset(row, 0, (size_t)(kept - i) * sizeof(real));
         for (int v = 0; v < count; v++) {
@@ -83,7 +83,7 @@ real lowrank_max(const real *R, int64_t n, real *scratch)
             k->axpy(kept - i, lowrank_sign(R, v) * x[i], x + i, row);
         }
         real here = k->max_abs(kept - i, row);
-        if (here > most || here != here) most = here;
+        if (here > max || here != here) max = here;
     }
-    return most;
+    return max;
 }

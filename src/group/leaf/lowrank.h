@@ -12,7 +12,7 @@
 enum { LOWRANK_MAX_COLUMNS = 4, LOWRANK_MAX = 2 * LOWRANK_MAX_COLUMNS };
 
 /* Layout of R: the count, LOWRANK_MAX signs, then the vectors. */
-static inline int64_t lowrank_numbers(int64_t n, int64_t columns)
+static inline int64_t lowrank_size(int64_t n, int64_t columns)
 {
     return 1 + LOWRANK_MAX + 2 * columns * n;
 }

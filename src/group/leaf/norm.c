@@ -108,12 +108,12 @@ static void norm_solve_t(const group *self, view X)
     pattern_solve(as_norm(self), !self->transposed, X);
 }
 
-static int64_t norm_numbers(const group *self)
+static int64_t norm_size(const group *self)
 {
     return 2 * self->n - 1 - as_norm(self)->fixed_corner;
 }
 
-static int64_t norm_r_numbers(const group *self)
+static int64_t norm_r_size(const group *self)
 {
     return 2 * self->n - 1;
 }
@@ -254,20 +254,20 @@ static void norm_pattern_r(const group *self, const double *diagonal, const doub
 
 #define NORM_OPS                                                                                                       \
     .reset = norm_reset, .mul = norm_mul, .mul_t = norm_mul_t, .solve = norm_solve, .solve_t = norm_solve_t,           \
-    .numbers = norm_numbers, .state = norm_state, .cost = norm_cost, .r_numbers = norm_r_numbers,                      \
-    .project = norm_project, .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul,                 \
-    .r_mul_t = norm_r_mul_t, .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, \
-    .energy = norm_energy, .pattern = norm_pattern, .pattern_r = norm_pattern_r
+    .size = norm_size, .state = norm_state, .cost = norm_cost, .r_size = norm_r_size, .project = norm_project,         \
+    .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul, .r_mul_t = norm_r_mul_t,                 \
+    .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, .energy = norm_energy,   \
+    .pattern = norm_pattern, .pattern_r = norm_pattern_r
 
 const group_ops norm_ops = {
-    .kind = {.name = "norm", .summary = "diagonal plus last column", .numbers = "2n - 1"},
+    .kind = {.name = "norm", .summary = "diagonal plus last column", .formula = "2n - 1"},
     .create = norm_create,
     .rescale = norm_rescale,
     NORM_OPS,
 };
 
 const group_ops bnorm_ops = {
-    .kind = {.name = "bnorm", .summary = "norm with the last diagonal entry fixed to 1", .numbers = "2n - 2"},
+    .kind = {.name = "bnorm", .summary = "norm with the last diagonal entry fixed to 1", .formula = "2n - 2"},
     .create = bnorm_create,
     NORM_OPS,
 };

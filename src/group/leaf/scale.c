@@ -38,7 +38,7 @@ static void scale_solve(const group *self, view X)
     la_view_scale(X, 1 / as_scale(self)->q);
 }
 
-static int64_t scale_numbers(const group *self)
+static int64_t scale_size(const group *self)
 {
     (void)self;
     return 1;
@@ -132,17 +132,17 @@ static void scale_pattern_r(const group *self, const double *diagonal, const dou
 }
 
 const group_ops scale_ops = {
-    .kind = {.name = "scale", .summary = "cI, c > 0", .numbers = "1"},
+    .kind = {.name = "scale", .summary = "cI, c > 0", .formula = "1"},
     .create = scale_create,
     .reset = scale_reset,
     .mul = scale_mul,
     .mul_t = scale_mul,
     .solve = scale_solve,
     .solve_t = scale_solve,
-    .numbers = scale_numbers,
+    .size = scale_size,
     .state = scale_state,
     .cost = scale_cost,
-    .r_numbers = scale_numbers,
+    .r_size = scale_size,
     .project = scale_project,
     .r_max = scale_r_max,
     .r_spectral = scale_r_max,

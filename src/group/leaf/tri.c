@@ -30,10 +30,10 @@ static psgd_status create(const group_args *args, bool lower, group **created)
 
     self->lower = lower;
     self->packed = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
-    self->numbers = self->packed ? n * (n + 1) / 2 : n * n;
+    self->size = self->packed ? n * (n + 1) / 2 : n * n;
     self->scratch = psgd__work_reserve(args->work, self->packed ? (LOWRANK_MAX + 1) * n : n, sizeof(real));
     psgd__group_reserve_sums(&self->base);
-    return psgd__group_reals(args, self, self->numbers, &self->q);
+    return psgd__group_reals(args, self, self->size, &self->q);
 }
 
 static psgd_status tri_create(const group_args *args, group **created)
@@ -54,7 +54,7 @@ static real *diagonal(const tri *t, int64_t i)
 static void tri_reset(group *self, double scale)
 {
     tri *t = (tri *)self;
-    la_scale(t->numbers, 0, t->q);
+    la_scale(t->size, 0, t->q);
     for (int64_t i = 0; i < self->n; i++) *diagonal(t, i) = (real)scale;
 }
 
@@ -119,7 +119,7 @@ static void tri_square(const group *self, view X)
     }
 }
 
-static int64_t tri_numbers(const group *self)
+static int64_t tri_size(const group *self)
 {
     return self->n * (self->n + 1) / 2;
 }
@@ -127,7 +127,7 @@ static int64_t tri_numbers(const group *self)
 static void tri_state(group *self, group_state visit, void *data)
 {
     tri *t = (tri *)self;
-    visit(data, t->q, t->numbers);
+    visit(data, t->q, t->size);
 }
 
 static void tri_cost(const group *self, group_cost *cost)
@@ -141,9 +141,9 @@ static void tri_cost(const group *self, group_cost *cost)
     cost->apply_bytes += 2 * q;
 }
 
-static int64_t tri_r_numbers(const group *self)
+static int64_t tri_r_size(const group *self)
 {
-    return as_tri(self)->packed ? lowrank_numbers(self->n, group_columns(self)) : self->n * self->n;
+    return as_tri(self)->packed ? lowrank_size(self->n, group_columns(self)) : self->n * self->n;
 }
 
 static void tri_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
@@ -172,14 +172,14 @@ static real tri_r_max(const group *self, const real *R)
     const tri *t = as_tri(self);
     if (t->packed) return lowrank_max(R, self->n, psgd__work_at(self->work, t->scratch));
 
-    real most = 0;
+    real max = 0;
     for (int64_t i = 0; i < self->n; i++) {
         int64_t from, count;
         const real *row = square_row(t, R, i, &from, &count);
         real here = la_max_abs(count, row);
-        if (here > most || here != here) most = here;
+        if (here > max || here != here) max = here;
     }
-    return most;
+    return max;
 }
 
 static void tri_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
@@ -246,30 +246,30 @@ static void tri_retract(group *self, real c, real *R)
     }
     for (int64_t i = 0; i < n; i++) {
         real *q = diagonal(t, i);
-        if (!(*q > LA_LEAST)) *q = LA_LEAST;
+        if (!(*q > LA_MIN)) *q = LA_MIN;
     }
 }
 
 static void tri_rescale(group *self, real c)
 {
-    la_scale(((tri *)self)->numbers, c, ((tri *)self)->q);
+    la_scale(((tri *)self)->size, c, ((tri *)self)->q);
 }
 
 #define TRI_OPS                                                                                                        \
     .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
-    .numbers = tri_numbers, .state = tri_state, .cost = tri_cost, .r_numbers = tri_r_numbers, .project = tri_project,  \
+    .size = tri_size, .state = tri_state, .cost = tri_cost, .r_size = tri_r_size, .project = tri_project,              \
     .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
     .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form,      \
     .square = tri_square
 
 const group_ops tri_ops = {
-    .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .numbers = "n(n+1)/2"},
+    .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .formula = "n(n+1)/2"},
     .create = tri_create,
     TRI_OPS,
 };
 
 const group_ops tril_ops = {
-    .kind = {.name = "tril", .summary = "lower triangular, positive diagonal", .numbers = "n(n+1)/2"},
+    .kind = {.name = "tril", .summary = "lower triangular, positive diagonal", .formula = "n(n+1)/2"},
     .create = tril_create,
     TRI_OPS,
 };

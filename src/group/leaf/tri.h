@@ -9,9 +9,9 @@
 
 typedef struct tri {
     group base;
-    bool lower;  /* as it acts, t() included */
-    bool packed; /* rows of the upper triangle one after the other; a lower one is kept reversed in both directions */
-    int64_t numbers; /* in q */
+    bool lower;   /* as it acts, t() included */
+    bool packed;  /* rows of the upper triangle one after the other; a lower one is kept reversed in both directions */
+    int64_t size; /* in q */
     int64_t scratch; /* in the workspace */
     real *q;
 } tri;

@@ -58,12 +58,12 @@ static void xmat_solve_t(const group *self, view X)
     la_cross_solve(X, as_xmat(self)->q, as_xmat(self)->q + self->n, true);
 }
 
-static int64_t xmat_numbers(const group *self)
+static int64_t xmat_size(const group *self)
 {
     return 2 * self->n - self->n % 2;
 }
 
-static int64_t xmat_r_numbers(const group *self)
+static int64_t xmat_r_size(const group *self)
 {
     return 2 * self->n;
 }
@@ -104,12 +104,12 @@ static real xmat_r_spectral(const group *self, const real *R)
 {
     int64_t n = self->n;
     const real *e = R + n;
-    double most = n % 2 ? fabs((double)R[n / 2]) : 0;
+    double max = n % 2 ? fabs((double)R[n / 2]) : 0;
     for (int64_t i = 0; i < n / 2; i++) {
         int64_t j = n - 1 - i;
-        most = fmax(most, spectral_2x2((double)R[i], (double)e[i], (double)e[j], (double)R[j]));
+        max = fmax(max, spectral_2x2((double)R[i], (double)e[i], (double)e[j], (double)R[j]));
     }
-    return (real)most;
+    return (real)max;
 }
 
 static void xmat_r_mul(const group *self, const real *R, view X)
@@ -171,13 +171,13 @@ static void xmat_range(const group *self, double *smallest, double *largest)
     *largest = 0;
     for (int64_t i = 0; i < (n + 1) / 2; i++) {
         int64_t j = n - 1 - i;
-        double most = fabs((double)d[i]), least = most;
+        double max = fabs((double)d[i]), min = max;
         if (i != j) {
-            most = spectral_2x2((double)d[i], (double)e[i], (double)e[j], (double)d[j]);
-            least = fabs(determinant(d[i], e[i], e[j], d[j])) / most;
+            max = spectral_2x2((double)d[i], (double)e[i], (double)e[j], (double)d[j]);
+            min = fabs(determinant(d[i], e[i], e[j], d[j])) / max;
         }
-        *largest = fmax(*largest, most);
-        *smallest = fmin(*smallest, least);
+        *largest = fmax(*largest, max);
+        *smallest = fmin(*smallest, min);
     }
 }
 
@@ -221,11 +221,11 @@ static double xmat_energy(const group *self, bool inverse)
     return sum;
 }
 
-static void xmat_capture(const group *self, const group_raw *raw, real *R, group_captured *units)
+static void xmat_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
 {
     real largest, spectral;
     la_cross_take(self->n, as_xmat(self)->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
-    units[0] = (group_captured){.R = R, .largest = (double)largest, .spectral = (double)spectral};
+    units[0] = (group_fused){.R = R, .largest = (double)largest, .spectral = (double)spectral};
 }
 
 /* 40 bytes a parameter are moved in f32 where R is made twice, 48 where it is stored. */
@@ -243,7 +243,7 @@ static bool xmat_apply(const group *self, real alpha, const real *x, bool add, r
 const group_ops xmat_ops = {
     .kind = {.name = "xmat",
              .summary = "diagonal plus antidiagonal",
-             .numbers = "2n (2n - 1 if n is odd)",
+             .formula = "2n (2n - 1 if n is odd)",
              .unprotected = true},
     .create = xmat_create,
     .reset = xmat_reset,
@@ -251,10 +251,10 @@ const group_ops xmat_ops = {
     .mul_t = xmat_mul_t,
     .solve = xmat_solve,
     .solve_t = xmat_solve_t,
-    .numbers = xmat_numbers,
+    .size = xmat_size,
     .state = xmat_state,
     .cost = xmat_cost,
-    .r_numbers = xmat_r_numbers,
+    .r_size = xmat_r_size,
     .project = xmat_project,
     .r_max = xmat_r_max,
     .r_spectral = xmat_r_spectral,
@@ -267,8 +267,8 @@ const group_ops xmat_ops = {
     .gram = xmat_gram,
     .energy = xmat_energy,
     .range = xmat_range,
-    .capture_numbers = xmat_r_numbers,
-    .capture = xmat_capture,
+    .fused_size = xmat_r_size,
+    .fused = xmat_fused,
     .retract_again = xmat_retract_again,
     .apply = xmat_apply,
 };

@@ -193,30 +193,30 @@ void psgd__group_visit(group *self, group_state visit, void *data)
 
 static void visit_largest(void *data, real *x, int64_t count)
 {
-    real *most = data, here = la_max_abs(count, x);
-    if (here > *most || here != here) *most = here;
+    real *max = data, here = la_max_abs(count, x);
+    if (here > *max || here != here) *max = here;
 }
 
 real psgd__group_largest(const group *self)
 {
-    real most = 0;
+    real max = 0;
     if (self->ops->largest) return self->ops->largest(self);
-    self->ops->state((group *)self, visit_largest, &most);
+    self->ops->state((group *)self, visit_largest, &max);
     for (int i = 0; i < self->child_count; i++) {
         real part = psgd__group_largest(self->child[i]);
-        if (part > most || part != part) most = part;
+        if (part > max || part != part) max = part;
     }
-    return most;
+    return max;
 }
 
 real psgd__r_bound(int64_t n, const double *rows, const double *columns, double squares)
 {
-    double most_row = 0, most_column = 0;
+    double max_row = 0, max_column = 0;
     for (int64_t i = 0; i < n; i++) {
-        most_row = fmax(most_row, rows[i]);
-        most_column = fmax(most_column, columns[i]);
+        max_row = fmax(max_row, rows[i]);
+        max_column = fmax(max_column, columns[i]);
     }
-    return (real)fmin(sqrt(squares), sqrt(most_row) * sqrt(most_column));
+    return (real)fmin(sqrt(squares), sqrt(max_row) * sqrt(max_column));
 }
 
 int64_t psgd__group_n(const group *self)

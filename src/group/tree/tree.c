@@ -6,12 +6,12 @@
 
 static void add_line(text *to, const group *self, int depth)
 {
-    char numbers[32];
+    char digits[32];
     const char *name = self->ops->kind.name;
     psgd__text_add(to, "%*s%s%s:%lld", 2 * depth, "", self->transposed ? "t " : "", name, (long long)self->n);
     int used = 0;
     for (int64_t at = to->length - 1; at >= 0 && to->chars[at] != '\n'; at--) used++;
-    psgd__text_add(to, "%*s%s\n", used < 40 ? 40 - used : 1, "", psgd__thousands(self->ops->numbers(self), numbers));
+    psgd__text_add(to, "%*s%s\n", used < 40 ? 40 - used : 1, "", psgd__thousands(self->ops->size(self), digits));
     for (int i = 0; i < self->child_count; i++) add_line(to, self->child[i], depth + 1);
 }
 
@@ -25,7 +25,7 @@ psgd_status PSGD_TYPED(psgd__group_describe)(const psgd_context *context, const 
     double n = (double)root->n, tensor = n * sizeof(real);
     group_cost cost = {.update_bytes = 2 * tensor, .apply_bytes = 2 * tensor}; /* read v and h; read g, write Pg */
     root->ops->cost(root, &cost);
-    to->numbers = root->ops->numbers(root);
+    to->size = root->ops->size(root);
     to->bytes = root->total_bytes;
     to->update_flops = cost.update_flops;
     to->update_bytes = cost.update_bytes;

@@ -15,7 +15,7 @@ enum { PANEL = 32 }; /* columns of I that r_sums takes at a time */
 typedef struct user {
     group base;
     const psgd_user_group *table;
-    int64_t numbers, scratch, unit; /* in q; places in the workspace */
+    int64_t size, scratch, unit; /* in q; places in the workspace */
     real *q;
 } user;
 
@@ -34,7 +34,7 @@ static psgd_element element(const group *self)
 static psgd_fibres fibres(view X, int64_t block)
 {
     view Y = view_block(X, block);
-    return (psgd_fibres){.x = Y.x, .n = Y.n, .inner = Y.inner, .outer = Y.outer, .pitch = Y.pitch};
+    return (psgd_fibres){.x = Y.x, .n = Y.n, .inner = Y.inner, .outer = Y.outer, .ld = Y.ld};
 }
 
 static psgd_status check_sizes(const group_args *args, const user_entry *entry)
@@ -50,8 +50,8 @@ static psgd_status check_sizes(const group_args *args, const user_entry *entry)
                           "group '%s' may not stand under t: its table has no retract_right (column %d)", entry->name,
                           args->spec->column);
     }
-    int64_t scratch = table->scratch_numbers ? table->scratch_numbers(n, table->data) : 0;
-    if (table->numbers(n, table->data) < 0 || table->r_numbers(n, table->data) < 0 || scratch < 0) {
+    int64_t scratch = table->scratch_size ? table->scratch_size(n, table->data) : 0;
+    if (table->size(n, table->data) < 0 || table->r_size(n, table->data) < 0 || scratch < 0) {
         return psgd__fail(PSGD_ERR_SPEC, "group '%s' has no size %lld (column %d)", entry->name, (long long)n,
                           args->spec->column);
     }
@@ -69,12 +69,12 @@ static psgd_status user_create(const group_args *args, group **created)
 
     int64_t n = args->spec->n;
     self->table = table;
-    self->numbers = table->numbers(n, table->data);
-    int64_t scratch = table->scratch_numbers ? table->scratch_numbers(n, table->data) : 0;
+    self->size = table->size(n, table->data);
+    int64_t scratch = table->scratch_size ? table->scratch_size(n, table->data) : 0;
     self->scratch = psgd__work_reserve(args->work, scratch, sizeof(real));
     self->unit = psgd__work_reserve(args->work, n * PANEL, sizeof(real));
     psgd__group_reserve_sums(&self->base);
-    return psgd__group_reals(args, self, self->numbers, &self->q);
+    return psgd__group_reals(args, self, self->size, &self->q);
 }
 
 static void user_reset(group *self, double scale)
@@ -115,20 +115,20 @@ static void user_solve_t(const group *self, view X)
     each_block(self, self->transposed ? t->solve : t->solve_t, X);
 }
 
-static int64_t user_numbers(const group *self)
+static int64_t user_size(const group *self)
 {
-    return as_user(self)->numbers;
+    return as_user(self)->size;
 }
 
 static void user_state(group *self, group_state visit, void *data)
 {
-    visit(data, ((user *)self)->q, as_user(self)->numbers);
+    visit(data, ((user *)self)->q, as_user(self)->size);
 }
 
 static void user_cost(const group *self, group_cost *cost)
 {
     const psgd_user_group *t = as_user(self)->table;
-    double n = (double)self->n, q = (double)as_user(self)->numbers * sizeof(real);
+    double n = (double)self->n, q = (double)as_user(self)->size * sizeof(real);
     double one = t->flops ? t->flops(self->n, t->data) : 2 * n * n;
     cost->update_flops += 4 * one * (double)self->fibres + one;
     cost->update_bytes += 4 * q;
@@ -136,10 +136,10 @@ static void user_cost(const group *self, group_cost *cost)
     cost->apply_bytes += 2 * q;
 }
 
-static int64_t user_r_numbers(const group *self)
+static int64_t user_r_size(const group *self)
 {
     const psgd_user_group *t = as_user(self)->table;
-    return t->r_numbers(self->n, t->data);
+    return t->r_size(self->n, t->data);
 }
 
 /* AA' + sign BB' is symmetric, so the projection onto the transposed algebra is the transpose of this one, and the same
@@ -237,10 +237,10 @@ void PSGD_TYPED(psgd__user_ops_fill)(void *ops, const user_entry *entry)
         .mul_t = user_mul_t,
         .solve = user_solve,
         .solve_t = user_solve_t,
-        .numbers = user_numbers,
+        .size = user_size,
         .state = user_state,
         .cost = user_cost,
-        .r_numbers = user_r_numbers,
+        .r_size = user_r_size,
         .project = user_project,
         .r_max = user_r_max,
         .r_spectral = user_r_spectral,

@@ -66,39 +66,39 @@ real la_max_abs(int64_t n, const real *x)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->max_abs(n, x);
-    real most = 0;
+    real max = 0;
 #pragma omp parallel
     {
         real mine = 0;
 #pragma omp for nowait
         for (int64_t i = 0; i < n; i += CHUNK) mine = worse(mine, k->max_abs(smaller(CHUNK, n - i), x + i));
 #pragma omp critical(psgd_la_max)
-        most = worse(most, mine);
+        max = worse(max, mine);
     }
-    return most;
+    return max;
 }
 
 real la_copy_max(int64_t n, const real *x, real *y)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->copy_max(n, x, y);
-    real most = 0;
+    real max = 0;
 #pragma omp parallel
     {
         real mine = 0;
 #pragma omp for nowait
         for (int64_t i = 0; i < n; i += CHUNK) mine = worse(mine, k->copy_max(smaller(CHUNK, n - i), x + i, y + i));
 #pragma omp critical(psgd_la_max)
-        most = worse(most, mine);
+        max = worse(max, mine);
     }
-    return most;
+    return max;
 }
 
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->damp_max(n, x, c, v, y);
-    real most = 0;
+    real max = 0;
 #pragma omp parallel
     {
         real mine = 0;
@@ -107,9 +107,9 @@ real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y)
             mine = worse(mine, k->damp_max(smaller(CHUNK, n - i), x + i, c, v + i, y + i));
         }
 #pragma omp critical(psgd_la_max)
-        most = worse(most, mine);
+        max = worse(max, mine);
     }
-    return most;
+    return max;
 }
 
 void la_view_scale(view X, real c)
@@ -118,7 +118,7 @@ void la_view_scale(view X, real c)
         for (int64_t b = 0; b < X.blocks; b++) la_view_scale(view_block(X, b), c);
         return;
     }
-    for (int64_t o = 0; o < X.outer; o++) la_scale(X.n * X.inner, c, X.x + o * X.pitch);
+    for (int64_t o = 0; o < X.outer; o++) la_scale(X.n * X.inner, c, X.x + o * X.ld);
 }
 
 double la_view_energy(view X)
@@ -135,23 +135,23 @@ double la_view_norm(view X, int e)
 {
     double energy = la_view_energy(X);
     if (energy > 0x1p-900 && isfinite(energy)) return ldexp(sqrt(energy), -e);
-    double most = (double)la_view_max(X);
-    if (most == 0 || !isfinite(most)) return most;
+    double max = (double)la_view_max(X);
+    if (max == 0 || !isfinite(max)) return max;
     double sum = 0;
     for (int64_t p = 0; p < X.blocks * X.outer; p++) {
         const real *x = view_matrix(&X, p);
-        for (int64_t i = 0; i < X.n * X.inner; i++) sum += (double)x[i] / most * ((double)x[i] / most);
+        for (int64_t i = 0; i < X.n * X.inner; i++) sum += (double)x[i] / max * ((double)x[i] / max);
     }
-    return ldexp(most, -e) * sqrt(sum);
+    return ldexp(max, -e) * sqrt(sum);
 }
 
 real la_view_max(view X)
 {
-    real most = 0;
+    real max = 0;
     for (int64_t p = 0; X.x && p < X.blocks * X.outer; p++) {
-        most = worse(most, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
+        max = worse(max, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
     }
-    return most;
+    return max;
 }
 
 void la_view_copy(view from, view to)
@@ -161,7 +161,7 @@ void la_view_copy(view from, view to)
         return;
     }
     for (int64_t o = 0; o < from.outer; o++) {
-        memcpy(to.x + o * to.pitch, from.x + o * from.pitch, (size_t)(from.n * from.inner) * sizeof(real));
+        memcpy(to.x + o * to.ld, from.x + o * from.ld, (size_t)(from.n * from.inner) * sizeof(real));
     }
 }
 
@@ -181,13 +181,13 @@ static void multiply_rows(view X, const real *q, bool divide)
     bool parallel = X.n * view_fibres(X) > PARALLEL;
     if (X.inner == 1) {
 #pragma omp parallel for if (parallel)
-        for (int64_t o = 0; o < X.outer; o++) op(X.n, q, X.x + o * X.pitch);
+        for (int64_t o = 0; o < X.outer; o++) op(X.n, q, X.x + o * X.ld);
         return;
     }
 #pragma omp parallel for collapse(2) if (parallel)
     for (int64_t o = 0; o < X.outer; o++) {
         for (int64_t i = 0; i < X.n; i++) {
-            k->scale(X.inner, divide ? 1 / q[i] : q[i], X.x + o * X.pitch + i * X.inner);
+            k->scale(X.inner, divide ? 1 / q[i] : q[i], X.x + o * X.ld + i * X.inner);
         }
     }
 }
@@ -267,8 +267,8 @@ void la_add_row(view X, real scale, const real *c, view x)
     const la_kernels *k = la_kernel();
 #pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
     for (int64_t o = 0; o < X.outer; o++) {
-        real *to = X.x + o * X.pitch;
-        const real *row = x.x + o * x.pitch;
+        real *to = X.x + o * X.ld;
+        const real *row = x.x + o * x.ld;
         if (X.inner == 1) {
             k->axpy(X.n, scale * *row, c, to);
         } else {
@@ -286,8 +286,8 @@ void la_dot_row(view X, const real *c, real scale, view x)
     const la_kernels *k = la_kernel();
 #pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
     for (int64_t o = 0; o < X.outer; o++) {
-        const real *from = X.x + o * X.pitch;
-        real *row = x.x + o * x.pitch;
+        const real *from = X.x + o * X.ld;
+        real *row = x.x + o * x.ld;
         if (X.inner == 1) {
             *row += scale * (real)k->dot(X.n, c, from);
         } else {
@@ -308,9 +308,9 @@ void la_retract_diagonal(int64_t n, real c, const real *r, real *q)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) {
-        k->retract(n, c, r, LA_LEAST, q);
+        k->retract(n, c, r, LA_MIN, q);
         return;
     }
 #pragma omp parallel for
-    for (int64_t i = 0; i < n; i += CHUNK) k->retract(smaller(CHUNK, n - i), c, r + i, LA_LEAST, q + i);
+    for (int64_t i = 0; i < n; i += CHUNK) k->retract(smaller(CHUNK, n - i), c, r + i, LA_MIN, q + i);
 }

@@ -8,9 +8,9 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-void la_sweep(int64_t n, la_chunk_visit visit, void *data, int64_t sum_count, int64_t most_count, double *sums)
+void la_sweep(int64_t n, la_chunk_visit visit, void *data, int64_t sum_count, int64_t max_count, double *sums)
 {
-    int64_t chunks = (n + LA_CHUNK - 1) / LA_CHUNK, parts = smaller(LA_PARTS, chunks), width = sum_count + most_count;
+    int64_t chunks = (n + LA_CHUNK - 1) / LA_CHUNK, parts = smaller(LA_PARTS, chunks), width = sum_count + max_count;
     memset(sums, 0, (size_t)((parts ? parts : 1) * width) * sizeof(double));
 #pragma omp parallel for if (parts > 8)
     for (int64_t p = 0; p < parts; p++) {

@@ -19,18 +19,18 @@ enum { LA_CHUNK = 2048, LA_PARTS = 64 };
 typedef struct la_chunk {
     int64_t from, count;
     double *sums; /* add to these */
-    double *most; /* raise these */
+    double *max;  /* raise these */
 } la_chunk;
 
 typedef void (*la_chunk_visit)(void *data, const la_chunk *rows);
 
 /* sums has room for LA_PARTS * (sum_count + most_count) numbers; the results are the first sum_count, then most_count.
  */
-void la_sweep(int64_t n, la_chunk_visit visit, void *data, int64_t sum_count, int64_t most_count, double *sums);
+void la_sweep(int64_t n, la_chunk_visit visit, void *data, int64_t sum_count, int64_t max_count, double *sums);
 
-static inline int64_t la_sweep_room(int64_t sum_count, int64_t most_count)
+static inline int64_t la_sweep_room(int64_t sum_count, int64_t max_count)
 {
-    return LA_PARTS * (sum_count + most_count);
+    return LA_PARTS * (sum_count + max_count);
 }
 
 /* Within one chunk, x its first row: sums_j += P_j'x over its rows; x += sum_j c_j P_j. */

@@ -6,19 +6,19 @@
 
 #include "la/view.h"
 
-#define la_diag_capture     PSGD_TYPED(psgd__la_diag_capture)
+#define la_diag_fused       PSGD_TYPED(psgd__la_diag_fused)
 #define la_diag_apply       PSGD_TYPED(psgd__la_diag_apply)
 #define la_cross_take       PSGD_TYPED(psgd__la_cross_take)
 #define la_cross_step       PSGD_TYPED(psgd__la_cross_step)
 #define la_cross_step_again PSGD_TYPED(psgd__la_cross_step_again)
 #define la_cross_apply      PSGD_TYPED(psgd__la_cross_apply)
-#define la_thin             PSGD_TYPED(la_thin)
-#define la_thin_sums        PSGD_TYPED(psgd__la_thin_sums)
-#define la_thin_capture     PSGD_TYPED(psgd__la_thin_capture)
-#define la_thin_apply       PSGD_TYPED(psgd__la_thin_apply)
+#define la_bordered         PSGD_TYPED(la_bordered)
+#define la_bordered_sums    PSGD_TYPED(psgd__la_bordered_sums)
+#define la_bordered_fused   PSGD_TYPED(psgd__la_bordered_fused)
+#define la_bordered_apply   PSGD_TYPED(psgd__la_bordered_apply)
 
 /* r_i <- (q_i (h_i + damping v_i))^2 + sign (v_i / q_i)^2; returns max |r|. */
-real la_diag_capture(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
+real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
 
 /* y <- alpha q^2 x, added to y if add. x may be y unless add. */
 void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y);
@@ -35,18 +35,18 @@ void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool ad
 
 /* A rows x columns matrix X under Q1 = diag(row) on the left and Q2 on the right, where Q2 is diag(diagonal), or that
  * with a last column (side_is_row: a last row) above (beside) its last entry. */
-typedef struct la_thin {
+typedef struct la_bordered {
     int64_t rows, columns;
     const real *row, *diagonal;
     const real *side; /* [columns - 1], or NULL */
     bool side_is_row;
     real *scratch; /* 2 la_thin_pitch(columns) numbers */
     double *sums;  /* la_thin_sums numbers, for la_thin_capture */
-} la_thin;
+} la_bordered;
 
 /* n numbers, and what lets the next array start on a line of a cache. Long arrays are not a multiple of 4 KB, or
  * nearly, apart: those which are worked on side by side would meet in the ways of the first-level cache. */
-static inline int64_t la_thin_pitch(int64_t n)
+static inline int64_t la_bordered_ld(int64_t n)
 {
     enum { LINE = 64 / sizeof(real), SETS = 64, APART = 10 };
     int64_t lines = (n + LINE - 1) / LINE, beyond = lines % SETS;
@@ -56,14 +56,14 @@ static inline int64_t la_thin_pitch(int64_t n)
 }
 
 /* Rows are split into parts, whatever the number of threads, and each has sums of its own. */
-int64_t la_thin_sums(int64_t rows, int64_t columns);
+int64_t la_bordered_sums(int64_t rows, int64_t columns);
 
 /* With A = Q1 (h + damping v) Q2' and B = Q1^-1 v Q2^-1: row_sums_i <- the sum over A_i^2 + sign B_i^2, and the same
  * over columns; side_sums_j <- the sum of A_j A_last + sign B_j B_last. */
-void la_thin_capture(const la_thin *t, const real *h, const real *v, real damping, int sign, double *row_sums,
-                     double *column_sums, double *side_sums);
+void la_bordered_fused(const la_bordered *t, const real *h, const real *v, real damping, int sign, double *row_sums,
+                       double *column_sums, double *side_sums);
 
 /* y <- alpha Q1'Q1 x Q2'Q2, added to y if add. x may be y unless add. */
-void la_thin_apply(const la_thin *t, real alpha, const real *x, bool add, real *y);
+void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add, real *y);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum {
     GROUP = 3,
-    BLOCK = LA_THIN_BLOCK,
+    BLOCK = LA_BORDERED_BLOCK,
     STEP = BLOCK / GROUP, /* from one row of a group to the next */
     LINE = STREAM_LINE / sizeof(real),
     AHEAD = 4096 / sizeof(real), /* numbers between what is worked on and what is asked for */
@@ -36,7 +36,7 @@ typedef struct row_kind {
 
 typedef struct row_group {
     const real *x, *y; /* the first of these rows */
-    int64_t pitch;     /* from there to the second, and from that to the third */
+    int64_t ld;        /* from there to the second, and from that to the third */
     int64_t next;      /* and to the same column of the next group, or 0 */
     real x_row[GROUP], y_row[GROUP], x_last[GROUP], x_side[GROUP], y_side[GROUP];
     double sum[GROUP];
@@ -59,9 +59,9 @@ static stretch next_stretch(int64_t from, int64_t n, int64_t next)
     return s;
 }
 
-ALWAYS_INLINE void fetch(const real *x, int64_t pitch, int rows, int64_t j, int64_t ahead)
+ALWAYS_INLINE void fetch(const real *x, int64_t ld, int rows, int64_t j, int64_t ahead)
 {
-    for (int k = 0; k < rows; k++) __builtin_prefetch(x + k * pitch + j + ahead, 0, 2);
+    for (int k = 0; k < rows; k++) __builtin_prefetch(x + k * ld + j + ahead, 0, 2);
 }
 
 /* All that is asked for beside column j. */
@@ -69,44 +69,44 @@ ALWAYS_INLINE void fetch_beside(const row_group *g, row_kind kind, int64_t j, in
 {
     if (kind.rows == 1 || (LANES < (int)LINE && j % LINE)) return;
     for (int k = 0; k < kind.rows; k++) {
-        __builtin_prefetch(g->x + k * g->pitch + j + NEAR, 0, 3);
-        __builtin_prefetch(g->y + k * g->pitch + j + NEAR / 2, 0, 3);
+        __builtin_prefetch(g->x + k * g->ld + j + NEAR, 0, 3);
+        __builtin_prefetch(g->y + k * g->ld + j + NEAR / 2, 0, 3);
     }
-    fetch(g->x, g->pitch, kind.rows, j, ahead);
-    if (!kind.column) fetch(g->y, g->pitch, kind.rows, j, ahead);
-    if (kind.column && j % (2 * LINE) == 0) fetch(g->y + g->next, g->pitch, kind.rows, j / 2, 0);
+    fetch(g->x, g->ld, kind.rows, j, ahead);
+    if (!kind.column) fetch(g->y, g->ld, kind.rows, j, ahead);
+    if (kind.column && j % (2 * LINE) == 0) fetch(g->y + g->next, g->ld, kind.rows, j / 2, 0);
 }
 
 /* e'(y + damping x) of each row. */
-ALWAYS_INLINE void dots(const la_thin_pass *pass, const row_group *group, row_kind kind, double *dot)
+ALWAYS_INLINE void dots(const la_bordered_pass *pass, const row_group *group, row_kind kind, double *dot)
 {
     const real *restrict e = pass->e, *restrict x = group->x, *restrict y = group->y, damping = pass->y_damping;
-    int64_t n = pass->columns - 1, pitch = group->pitch;
+    int64_t n = pass->columns - 1, ld = group->ld;
     for (int k = 0; k < kind.rows; k++) dot[k] = 0;
     for (stretch s = next_stretch(0, n, 0); s.from < n; s = next_stretch(s.to, n, 0)) {
         vec sum[GROUP] = {{0}};
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
-            if (kind.rows > 1 && (LANES == (int)LINE || j % LINE == 0)) fetch(y, pitch, kind.rows, j, s.ahead);
+            if (kind.rows > 1 && (LANES == (int)LINE || j % LINE == 0)) fetch(y, ld, kind.rows, j, s.ahead);
             vec ahead = vec_load(e + j);
             for (int k = 0; k < kind.rows; k++) {
-                vec a = vec_load(y + k * pitch + j);
-                if (kind.y_damped) a += damping * vec_load(x + k * pitch + j);
+                vec a = vec_load(y + k * ld + j);
+                if (kind.y_damped) a += damping * vec_load(x + k * ld + j);
                 sum[k] += ahead * a;
             }
         }
         int64_t rest = s.to - j;
         for (int k = 0; rest && k < kind.rows; k++) {
-            vec a = vec_load_some(y + k * pitch + j, rest);
-            if (kind.y_damped) a += damping * vec_load_some(x + k * pitch + j, rest);
+            vec a = vec_load_some(y + k * ld + j, rest);
+            if (kind.y_damped) a += damping * vec_load_some(x + k * ld + j, rest);
             sum[k] += vec_load_some(e + j, rest) * a;
         }
         for (int k = 0; k < kind.rows; k++) dot[k] += (double)vec_sum(sum[k]);
     }
 }
 
-ALWAYS_INLINE void capture_lanes(int64_t j, bool whole, int64_t count, const la_thin_pass *f, const row_group *g,
-                                 const la_column_sums *sums, row_kind kind, vec *sum)
+ALWAYS_INLINE void fused_lanes(int64_t j, bool whole, int64_t count, const la_bordered_pass *f, const row_group *g,
+                               const la_column_sums *sums, row_kind kind, vec *sum)
 {
     vec p = vec_load_part(f->p + j, whole, count), r = vec_load_part(f->r + j, whole, count);
     vec d = vec_load_part(sums->few_diagonal + j, whole, count), c = {0}, m = {0};
@@ -115,7 +115,7 @@ ALWAYS_INLINE void capture_lanes(int64_t j, bool whole, int64_t count, const la_
         m = vec_load_part(sums->few_side + j, whole, count);
     }
     for (int k = 0; k < kind.rows; k++) {
-        int64_t at = k * g->pitch + j;
+        int64_t at = k * g->ld + j;
         vec x = vec_load_part(g->x + at, whole, count), y = vec_load_part(g->y + at, whole, count);
         vec before = x;
         if (kind.x_damped) x += f->x_damping * y;
@@ -135,9 +135,9 @@ ALWAYS_INLINE void capture_lanes(int64_t j, bool whole, int64_t count, const la_
     if (kind.column) vec_store_part(sums->few_side + j, m, whole, count);
 }
 
-ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, const la_column_sums *own, row_kind kind)
+ALWAYS_INLINE void fused_group(const la_bordered_pass *pass, row_group *group, const la_column_sums *own, row_kind kind)
 {
-    const la_thin_pass f = *pass;
+    const la_bordered_pass f = *pass;
     const row_group g = *group;
     const la_column_sums sums = *own;
     int64_t n = kind.column ? f.columns - 1 : f.columns;
@@ -146,9 +146,9 @@ ALWAYS_INLINE void capture_group(const la_thin_pass *pass, row_group *group, con
         int64_t j = s.from;
         for (; j + LANES <= s.to; j += LANES) {
             fetch_beside(&g, kind, j, s.ahead);
-            capture_lanes(j, true, LANES, &f, &g, &sums, kind, sum);
+            fused_lanes(j, true, LANES, &f, &g, &sums, kind, sum);
         }
-        if (j < s.to) capture_lanes(j, false, s.to - j, &f, &g, &sums, kind, sum);
+        if (j < s.to) fused_lanes(j, false, s.to - j, &f, &g, &sums, kind, sum);
         for (int k = 0; k < kind.rows; k++) group->sum[k] += (double)vec_sum(sum[k]);
     }
 }
@@ -159,12 +159,12 @@ typedef struct row_choice {
 } row_choice;
 
 /* The factors of these rows, and what their last entries are. */
-ALWAYS_INLINE void set_group(const la_thin_pass *s, row_choice rows, row_kind kind, row_group *g, double *diagonal)
+ALWAYS_INLINE void set_group(const la_bordered_pass *s, row_choice rows, row_kind kind, row_group *g, double *diagonal)
 {
-    int64_t n = s->columns, last = n - 1, pitch = rows.step * n;
+    int64_t n = s->columns, last = n - 1, ld = rows.step * n;
     g->x = s->x + rows.top * n;
     g->y = s->y + rows.top * n;
-    g->pitch = pitch;
+    g->ld = ld;
     g->next = rows.next * n;
     for (int k = 0; k < kind.rows; k++) {
         real q = s->row[rows.top + k * rows.step], inverse = 1 / q;
@@ -178,7 +178,7 @@ ALWAYS_INLINE void set_group(const la_thin_pass *s, row_choice rows, row_kind ki
     dots(s, g, kind, dot);
     real sign = kind.plus ? 1 : -1;
     for (int k = 0; k < kind.rows; k++) {
-        real x_last = g->x[k * pitch + last], y_last = g->y[k * pitch + last];
+        real x_last = g->x[k * ld + last], y_last = g->y[k * ld + last];
         g->x_last[k] = x_last + s->x_damping * y_last;
         y_last += s->y_damping * x_last;
         real a = g->x_row[k] * (s->p[last] * g->x_last[k]);
@@ -201,17 +201,17 @@ static void gather(int64_t n, bool first, real *restrict few, double *restrict s
     }
 }
 
-ALWAYS_INLINE void capture_rows(const la_thin_pass *pass, row_choice rows, double *row_sums, const la_column_sums *sums,
-                                row_kind kind)
+ALWAYS_INLINE void fused_rows(const la_bordered_pass *pass, row_choice rows, double *row_sums,
+                              const la_column_sums *sums, row_kind kind)
 {
     row_group group;
     set_group(pass, rows, kind, &group, sums->diagonal);
-    capture_group(pass, &group, sums, kind);
+    fused_group(pass, &group, sums, kind);
     for (int k = 0; k < kind.rows; k++) row_sums[rows.top + k * rows.step] = group.sum[k];
 }
 
-ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
-                                const la_column_sums *sums, row_kind kind)
+ALWAYS_INLINE void fused_part(const la_bordered_pass *pass, int64_t from, int64_t to, double *row_sums,
+                              const la_column_sums *sums, row_kind kind)
 {
     int64_t n = pass->columns, inner = kind.column ? n - 1 : n, top = from;
     row_kind few = kind, one = kind;
@@ -225,36 +225,36 @@ ALWAYS_INLINE void capture_part(const la_thin_pass *pass, int64_t from, int64_t 
             bool last = top + 2 * BLOCK > to;
             for (int k = 0; k < STEP; k++) {
                 int64_t next = k < STEP - 1 ? 1 : last ? 0 : BLOCK - STEP + 1;
-                capture_rows(pass, (row_choice){top + k, STEP, next}, row_sums, sums, few);
+                fused_rows(pass, (row_choice){top + k, STEP, next}, row_sums, sums, few);
             }
         }
         for (; n > SHORT_ROW && top + GROUP <= stop; top += GROUP)
-            capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, few);
-        for (; top < stop; top++) capture_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, one);
+            fused_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, few);
+        for (; top < stop; top++) fused_rows(pass, (row_choice){top, 1, 0}, row_sums, sums, one);
         gather(inner, first, sums->few_diagonal, sums->diagonal);
         if (kind.column) gather(inner, first, sums->few_side, sums->side);
         first = false;
     } while (top < to);
 }
 
-void KERNEL(thin_capture)(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
-                          const la_column_sums *sums)
+void KERNEL(bordered_fused)(const la_bordered_pass *pass, int64_t from, int64_t to, double *row_sums,
+                            const la_column_sums *sums)
 {
     bool x_damped = pass->x_damping != 0, y_damped = pass->y_damping != 0;
     if (pass->plus && pass->c) {
-        capture_part(pass, from, to, row_sums, sums,
-                     (row_kind){.plus = true, .x_damped = true, .y_damped = true, .column = true});
+        fused_part(pass, from, to, row_sums, sums,
+                   (row_kind){.plus = true, .x_damped = true, .y_damped = true, .column = true});
     } else if (pass->plus) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.plus = true, .x_damped = true});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){.plus = true, .x_damped = true});
     } else if (y_damped) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.y_damped = true, .column = true});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){.y_damped = true, .column = true});
     } else if (x_damped && pass->c) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true, .column = true});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true, .column = true});
     } else if (x_damped) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){.x_damped = true});
     } else if (pass->c) {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){.column = true});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){.column = true});
     } else {
-        capture_part(pass, from, to, row_sums, sums, (row_kind){0});
+        fused_part(pass, from, to, row_sums, sums, (row_kind){0});
     }
 }

@@ -33,37 +33,37 @@ double KERNEL(dot)(int64_t n, const real *restrict x, const real *restrict y)
 
 real KERNEL(max_abs)(int64_t n, const real *x)
 {
-    bits most = 0;
-#pragma omp simd reduction(max : most)
+    bits max = 0;
+#pragma omp simd reduction(max : max)
     for (int64_t i = 0; i < n; i++) {
         bits b = abs_bits(x[i]);
-        most = b > most ? b : most;
+        max = b > max ? b : max;
     }
-    return from_bits(most);
+    return from_bits(max);
 }
 
 real KERNEL(copy_max)(int64_t n, const real *restrict x, real *restrict y)
 {
-    bits most = 0;
-#pragma omp simd reduction(max : most)
+    bits max = 0;
+#pragma omp simd reduction(max : max)
     for (int64_t i = 0; i < n; i++) {
         bits b = abs_bits(x[i]);
-        most = b > most ? b : most;
+        max = b > max ? b : max;
         y[i] = x[i];
     }
-    return from_bits(most);
+    return from_bits(max);
 }
 
 real KERNEL(damp_max)(int64_t n, const real *restrict x, real c, const real *restrict v, real *restrict y)
 {
-    bits most = 0;
-#pragma omp simd reduction(max : most)
+    bits max = 0;
+#pragma omp simd reduction(max : max)
     for (int64_t i = 0; i < n; i++) {
         y[i] = x[i] + c * v[i];
         bits b = abs_bits(y[i]);
-        most = b > most ? b : most;
+        max = b > max ? b : max;
     }
-    return from_bits(most);
+    return from_bits(max);
 }
 
 void KERNEL(add_squares)(int64_t n, double c, const real *restrict x, double *restrict sum)

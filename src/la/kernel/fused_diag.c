@@ -11,20 +11,20 @@ ALWAYS_INLINE real one_r(real q, real h, real v, real damping, real sign)
 /* The ends of a stretch, where vectors do not fit. */
 static bits diag_few(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r)
 {
-    bits most = 0;
+    bits max = 0;
     for (int64_t i = 0; i < n; i++) {
         r[i] = one_r(q[i], h[i], v[i], damping, sign);
         bits here = abs_bits(r[i]);
-        most = here > most ? here : most;
+        max = here > max ? here : max;
     }
-    return most;
+    return max;
 }
 
-real KERNEL(diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
-                          bool stream)
+real KERNEL(diag_fused)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
+                        bool stream)
 {
     int64_t i = stream ? vec_head(r, n) : 0;
-    bits most = diag_few(i, q, h, v, damping, sign, r);
+    bits max = diag_few(i, q, h, v, damping, sign, r);
     vec_bits lanes = {0};
     for (; i + LANES <= n; i += LANES) {
         vec scale = vec_load(q + i), w = vec_load(v + i);
@@ -38,8 +38,8 @@ real KERNEL(diag_capture)(int64_t n, const real *q, const real *h, const real *v
         }
     }
     bits rest = diag_few(n - i, q + i, h + i, v + i, damping, sign, r + i), body = vec_largest(lanes);
-    most = rest > most ? rest : most;
-    return from_bits(body > most ? body : most);
+    max = rest > max ? rest : max;
+    return from_bits(body > max ? body : max);
 }
 
 static void product_few(int64_t n, real alpha, const real *q, const real *x, real *y)
@@ -67,10 +67,10 @@ void KERNEL(diag_apply)(int64_t n, real alpha, const real *q, const real *x, boo
     product_few(n - i, alpha, q + i, x + i, y + i);
 }
 
-void KERNEL(retract)(int64_t n, real c, const real *restrict r, real least, real *restrict q)
+void KERNEL(retract)(int64_t n, real c, const real *restrict r, real min, real *restrict q)
 {
     for (int64_t i = 0; i < n; i++) {
         real next = q[i] - c * r[i] * q[i];
-        q[i] = next > least ? next : least;
+        q[i] = next > min ? next : min;
     }
 }

@@ -37,7 +37,7 @@ typedef struct step_rule {
 
 /* Y_i <- [Y_i +] bias_i + sum_k A[i a_pitch + a_offset_k] B[b_offset_k ..], i < rows, k < depth, on rows of samples. */
 typedef struct la_mix {
-    int64_t rows, depth, a_pitch, y_pitch, bias_pitch;
+    int64_t rows, depth, a_ld, y_ld, bias_ld;
     const int64_t *a_offset, *b_offset;
     const real *bias; /* NULL: none */
     bool add;
@@ -47,7 +47,7 @@ typedef struct la_mix {
  * B[b_offset_j + p b_outer + q b_inner ..]. */
 typedef struct la_cross {
     int64_t rows, columns, outer, inner;
-    int64_t a_pitch, a_outer, a_inner, b_outer, b_inner, r_pitch;
+    int64_t a_ld, a_outer, a_inner, b_outer, b_inner, r_ld;
     const int64_t *b_offset;
 } la_cross;
 
@@ -83,38 +83,38 @@ typedef struct la_tri {
     bool lower;
 } la_tri;
 
-#define la_patch PSGD_TYPED(la_patch)
+#define la_im2col PSGD_TYPED(la_im2col)
 
 /* C_ij <- [C_ij +] alpha sum_k A[i row + k column] B[k b_pitch + j], k < depth. What is read of a row of B goes on to a
  * whole panel. */
-typedef struct la_patch {
+typedef struct la_im2col {
     int64_t rows, columns, depth;
     const real *A, *B;
-    int64_t row, column, b_pitch, c_pitch;
+    int64_t row, column, b_ld, c_ld;
     real alpha;
     bool add;
     real *C;
-} la_patch;
+} la_im2col;
 
 enum { LA_PANEL_BYTES = 128 }; /* what one row of a panel takes at most */
 
-#define la_thin_pass   PSGD_TYPED(la_thin_pass)
-#define la_column_sums PSGD_TYPED(la_column_sums)
+#define la_bordered_pass PSGD_TYPED(la_bordered_pass)
+#define la_column_sums   PSGD_TYPED(la_column_sums)
 
 /* Matrices x and y under diagonals on the left, x_row = row and y_row = 1 / row (swapped: the other way round), and on
  * the right: X_j = x_row (p_j x_j + c_j x_last), X_last = x_row p_last x_last; Y_j = y_row r_j y_j, Y_last = y_row
  * (r_last y_last + sum e_j y_j). Before that x <- x + x_damping y or y <- y + y_damping x, the
  * latter only where swapped. */
-typedef struct la_thin_pass {
+typedef struct la_bordered_pass {
     int64_t columns;
     const real *x, *y, *row;
     const real *p, *c, *r, *e; /* c and e are NULL where there is no last column */
     real x_damping, y_damping;
     bool plus; /* X^2 + Y^2, else X^2 - Y^2 */
     bool swapped;
-} la_thin_pass;
+} la_bordered_pass;
 
-enum { LA_THIN_BLOCK = 12 }; /* rows: a multiple of it is done fastest */
+enum { LA_BORDERED_BLOCK = 12 }; /* rows: a multiple of it is done fastest */
 
 /* Sums along the columns of X^2 and Y^2, and of X_j X_last and Y_j Y_last; [columns] each. few: of the last few rows,
  * zero before and after; in f64 the same memory, and only zero before. */
@@ -136,7 +136,7 @@ typedef enum la_order { LA_BY_ROWS, LA_BY_COLUMNS, LA_BY_PANELS } la_order;
 /* C <- [C +] the sum over terms of A B. B is a panel of depth rows, C has columns <= LA_PANEL with c_pitch between its
  * rows. Every number of C is one sum in the order of k, whatever the instruction set. */
 typedef struct la_tiles {
-    int64_t rows, columns, a_pitch, c_pitch;
+    int64_t rows, columns, a_ld, c_ld;
     la_order order;
     int terms;
     int64_t depth[2];
@@ -190,7 +190,7 @@ typedef struct la_kernels {
     void (*tri_retract)(const la_tri *t, int64_t width, real c, real *P); /* P <- P - c T P */
     void (*tri_solve)(const la_tri *t, int64_t width, real *P);           /* P <- T^-1 P */
     void (*gather)(int64_t count, int64_t n, const real *x, int64_t entry, int64_t fibre, real *X);
-    void (*patch)(const la_patch *patch);
+    void (*im2col)(const la_im2col *im2col);
 
     /* Steps of optimizers: la/step.h. */
     void (*step_plain)(int64_t n, const step_rule *r, const real *g, const real *x, real *out);
@@ -227,7 +227,7 @@ typedef struct la_kernels {
      * go past the caches. */
     void (*tiles)(const la_tiles *tiles, real *C);
     /* most_j <- max_i Z_ij, E <- exp(Z_ij - most_j), sum_j <- sum_i E_ij */
-    void (*panel_exp)(int64_t rows, const real *Z, real *most, real *sum, real *E);
+    void (*panel_exp)(int64_t rows, const real *Z, real *max, real *sum, real *E);
     /* T <- Z, spread_j <- sum_i E_ij Z_ij */
     void (*panel_spread)(int64_t rows, const real *Z, const real *E, real *spread, real *T);
     void (*panel_weigh)(int64_t rows, const real *factor, const real *E, real *D); /* D <- factor_j E_ij */
@@ -236,22 +236,22 @@ typedef struct la_kernels {
 
     /* One pass from (v, h) to R and from x to Px: see la/capture.h. stream: results go past the caches, and the caller
      * calls stream_done. */
-    real (*diag_capture)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
-                         bool stream);
+    real (*diag_fused)(int64_t n, const real *q, const real *h, const real *v, real damping, real sign, real *r,
+                       bool stream);
     void (*diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream);
-    void (*retract)(int64_t n, real c, const real *r, real least, real *q); /* q <- q - c r q, at least that */
+    void (*retract)(int64_t n, real c, const real *r, real min, real *q); /* q <- q - c r q, at least that */
     double (*row_dot)(int64_t n, const real *x, const real *y); /* x'y in lanes of real: faster than dot, less exact */
     /* Sums of rows from .. to - 1, those along the columns added to what is there. */
-    void (*thin_capture)(const la_thin_pass *pass, int64_t from, int64_t to, double *row_sums,
-                         const la_column_sums *sums);
+    void (*bordered_fused)(const la_bordered_pass *pass, int64_t from, int64_t to, double *row_sums,
+                           const la_column_sums *sums);
     /* y <- alpha (d x + t f), added to y if add; x may be y. f may be NULL. Returns f'x. */
     double (*row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y,
                         bool stream);
 
     /* n pairs under a diagonal and an antidiagonal: R and Q are the diagonal and then the antidiagonal. Without R it is
      * not stored. */
-    void (*cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
-                          real *largest, real *spectral);
+    void (*cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
+                        real *largest, real *spectral);
     void (*cross_renew)(int64_t n, const la_cross_pairs *p, real damping, real c, real *Q); /* both in one, sign -1 */
     void (*cross_retract)(int64_t n, const la_cross_pairs *p, real c, const real *R, real *Q); /* Q <- (I - c R) Q */
     void (*cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y, bool stream);

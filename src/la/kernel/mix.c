@@ -12,18 +12,18 @@ ALWAYS_INLINE void mix_tile(const la_mix *m, int rows, int columns, int64_t row,
     vec sum[TILE_ROWS][TILE_COLUMNS]; /* in registers, if all loops over it are unrolled */
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        real start = m->bias ? m->bias[(row + i) * m->bias_pitch] : 0;
+        real start = m->bias ? m->bias[(row + i) * m->bias_ld] : 0;
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) sum[i][c] = (vec){0} + start;
     }
-    const real *a = A + row * m->a_pitch;
+    const real *a = A + row * m->a_ld;
     for (int64_t k = 0; k < m->depth; k++) {
         const real *b = B + m->b_offset[k], *weight = a + m->a_offset[k];
         vec x[TILE_COLUMNS];
         for (int c = 0; c < columns; c++) x[c] = vec_load(b + c * LANES);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
-            real w = weight[i * m->a_pitch];
+            real w = weight[i * m->a_ld];
 #pragma GCC unroll 4
             for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
         }
@@ -32,7 +32,7 @@ ALWAYS_INLINE void mix_tile(const la_mix *m, int rows, int columns, int64_t row,
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) {
-            real *to = Y + (row + i) * m->y_pitch + c * LANES;
+            real *to = Y + (row + i) * m->y_ld + c * LANES;
             if (m->add) sum[i][c] += vec_load(to);
             vec_store(to, sum[i][c]);
         }
@@ -68,10 +68,10 @@ ALWAYS_INLINE void mix_rows(const la_mix *m, int columns, const real *A, const r
 static void mix_rest(const la_mix *m, int64_t n, const real *A, const real *B, real *Y)
 {
     for (int64_t i = 0; i < m->rows; i++) {
-        real sum[LANES], start = m->bias ? m->bias[i * m->bias_pitch] : 0, *y = Y + i * m->y_pitch;
+        real sum[LANES], start = m->bias ? m->bias[i * m->bias_ld] : 0, *y = Y + i * m->y_ld;
         for (int64_t j = 0; j < n; j++) sum[j] = m->add ? y[j] + start : start;
         for (int64_t k = 0; k < m->depth; k++) {
-            real w = A[i * m->a_pitch + m->a_offset[k]];
+            real w = A[i * m->a_ld + m->a_offset[k]];
             const real *b = B + m->b_offset[k];
             for (int64_t j = 0; j < n; j++) sum[j] += w * b[j];
         }
@@ -99,8 +99,8 @@ static void cross_rest(const la_cross *c, int rows, int columns, int64_t from, i
         for (int i = 0; i < rows; i++) {
             for (int j = 0; j < columns; j++) {
                 real rest = 0;
-                for (int64_t l = from; l < n; l++) rest += a[i * c->a_pitch + l] * b[b_offset[j] + l];
-                R[i * c->r_pitch + j] += rest;
+                for (int64_t l = from; l < n; l++) rest += a[i * c->a_ld + l] * b[b_offset[j] + l];
+                R[i * c->r_ld + j] += rest;
             }
         }
     }
@@ -125,7 +125,7 @@ ALWAYS_INLINE void cross_tile(const la_cross *c, int rows, int columns, int64_t 
                 for (int j = 0; j < columns; j++) x[j] = vec_load(b + b_offset[j] + l);
 #pragma GCC unroll 4
                 for (int i = 0; i < rows; i++) {
-                    vec y = vec_load(a + i * c->a_pitch + l);
+                    vec y = vec_load(a + i * c->a_ld + l);
 #pragma GCC unroll 6
                     for (int j = 0; j < columns; j++) sum[i][j] += y * x[j];
                 }
@@ -133,7 +133,7 @@ ALWAYS_INLINE void cross_tile(const la_cross *c, int rows, int columns, int64_t 
         }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) vec_add_sums(columns, sum[i], R + i * c->r_pitch);
+    for (int i = 0; i < rows; i++) vec_add_sums(columns, sum[i], R + i * c->r_ld);
     if (whole < n) cross_rest(c, rows, columns, whole, n, A, B, b_offset, R);
 }
 
@@ -150,10 +150,10 @@ void KERNEL(cross)(const la_cross *cross, int64_t n, const real *A, const real *
 {
     int64_t i = 0;
     for (; i + CROSS_ROWS <= cross->rows; i += CROSS_ROWS) {
-        cross_columns(cross, CROSS_ROWS, n, A + i * cross->a_pitch, B, R + i * cross->r_pitch);
+        cross_columns(cross, CROSS_ROWS, n, A + i * cross->a_ld, B, R + i * cross->r_ld);
     }
     for (; i + 2 <= cross->rows; i += 2) {
-        cross_columns(cross, 2, n, A + i * cross->a_pitch, B, R + i * cross->r_pitch);
+        cross_columns(cross, 2, n, A + i * cross->a_ld, B, R + i * cross->r_ld);
     }
-    for (; i < cross->rows; i++) cross_columns(cross, 1, n, A + i * cross->a_pitch, B, R + i * cross->r_pitch);
+    for (; i < cross->rows; i++) cross_columns(cross, 1, n, A + i * cross->a_ld, B, R + i * cross->r_ld);
 }

@@ -33,20 +33,20 @@ ALWAYS_INLINE void add_product(int rows, int columns, int64_t depth, const real 
     }
 }
 
-ALWAYS_INLINE void add_term(la_order order, int rows, int columns, int64_t depth, const real *A, int64_t pitch,
+ALWAYS_INLINE void add_term(la_order order, int rows, int columns, int64_t depth, const real *A, int64_t ld,
                             int64_t row, const real *B, tile sum)
 {
     switch (order) {
     case LA_BY_ROWS:
-        add_product(rows, columns, depth, A + row * pitch, pitch, 1, B, sum);
+        add_product(rows, columns, depth, A + row * ld, ld, 1, B, sum);
         break;
     case LA_BY_COLUMNS:
-        add_product(rows, columns, depth, A + row, 1, pitch, B, sum);
+        add_product(rows, columns, depth, A + row, 1, ld, B, sum);
         break;
     case LA_BY_PANELS:
         for (int64_t k = 0; k < depth; k += LA_PANEL) {
             int64_t count = depth - k < LA_PANEL ? depth - k : LA_PANEL;
-            add_product(rows, columns, count, A + k / LA_PANEL * pitch + row * LA_PANEL, LA_PANEL, 1, B + k * LA_PANEL,
+            add_product(rows, columns, count, A + k / LA_PANEL * ld + row * LA_PANEL, LA_PANEL, 1, B + k * LA_PANEL,
                         sum);
         }
         break;
@@ -75,11 +75,11 @@ ALWAYS_INLINE void one_tile(la_order order, int rows, int columns, const la_tile
 {
     tile sum = {{{0}}};
     for (int e = 0; e < t->terms; e++) {
-        add_term(order, rows, columns, t->depth[e], t->A[e], t->a_pitch, row, t->B[e] + column, sum);
+        add_term(order, rows, columns, t->depth[e], t->A[e], t->a_ld, row, t->B[e] + column, sum);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++) {
-        put_row(columns, t->add, t->columns - column, sum[i], C + (row + i) * t->c_pitch + column);
+        put_row(columns, t->add, t->columns - column, sum[i], C + (row + i) * t->c_ld + column);
     }
 }
 
@@ -136,7 +136,7 @@ ALWAYS_INLINE void stream_row(const real *x, real *to)
     for (int j = 0; j < LA_PANEL; j += LANES) vec_stream(to + j, vec_load(x + j));
 }
 
-void KERNEL(panel_exp)(int64_t rows, const real *restrict Z, real *restrict most, real *restrict sum, real *restrict E)
+void KERNEL(panel_exp)(int64_t rows, const real *restrict Z, real *restrict max, real *restrict sum, real *restrict E)
 {
     real m[LA_PANEL], s[LA_PANEL] = {0}, e[LA_PANEL];
     for (int j = 0; j < LA_PANEL; j++) m[j] = Z[j];
@@ -155,7 +155,7 @@ void KERNEL(panel_exp)(int64_t rows, const real *restrict Z, real *restrict most
     }
     stream_done();
     for (int j = 0; j < LA_PANEL; j++) {
-        most[j] = m[j];
+        max[j] = m[j];
         sum[j] = s[j];
     }
 }

@@ -10,7 +10,7 @@ enum { SOME_ROWS = 4 };
 
 /* sum_i += sum_k A[i row + k column] B[k pitch ..], in blocks of three rows that share a pointer. */
 ALWAYS_INLINE void product(int rows, int columns, int64_t depth, const real *A, int64_t row, int64_t column,
-                           const real *B, int64_t pitch, vec sum[][2])
+                           const real *B, int64_t ld, vec sum[][2])
 {
     const real *a[(BLOCK_ROWS + 2) / 3];
     int64_t second = 2 * row;
@@ -28,7 +28,7 @@ ALWAYS_INLINE void product(int rows, int columns, int64_t depth, const real *A, 
         }
 #pragma GCC unroll 4
         for (int g = 0; g < (rows + 2) / 3; g++) a[g] += column;
-        B += pitch;
+        B += ld;
     }
 }
 
@@ -159,11 +159,11 @@ void KERNEL(tri_solve)(const la_tri *t, int64_t width, real *P)
 
 /* y[j y_pitch + i] <- x[i x_pitch + j], LANES x LANES. */
 #if defined(__AVX512F__) && !defined(PSGD_REAL_F64)
-ALWAYS_INLINE void transpose(const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     __m512 a[16], b[16];
 #pragma GCC unroll 16
-    for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * x_pitch);
+    for (int i = 0; i < 16; i++) a[i] = _mm512_loadu_ps(x + i * x_ld);
 #pragma GCC unroll 8
     for (int i = 0; i < 16; i += 2) {
         b[i] = _mm512_unpacklo_ps(a[i], a[i + 1]);
@@ -185,49 +185,49 @@ ALWAYS_INLINE void transpose(const real *x, int64_t x_pitch, real *y, int64_t y_
     }
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
-        _mm512_storeu_ps(y + i * y_pitch, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
-        _mm512_storeu_ps(y + (i + 8) * y_pitch, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
-        _mm512_storeu_ps(y + (i + 4) * y_pitch, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
-        _mm512_storeu_ps(y + (i + 12) * y_pitch, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
+        _mm512_storeu_ps(y + i * y_ld, _mm512_shuffle_f32x4(b[i], b[i + 8], 0x88));
+        _mm512_storeu_ps(y + (i + 8) * y_ld, _mm512_shuffle_f32x4(b[i], b[i + 8], 0xdd));
+        _mm512_storeu_ps(y + (i + 4) * y_ld, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0x88));
+        _mm512_storeu_ps(y + (i + 12) * y_ld, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
     }
 }
 #else
-ALWAYS_INLINE void transpose(const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     for (int j = 0; j < LANES; j++) {
 #pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) y[j * y_pitch + i] = x[i * x_pitch + j];
+        for (int i = 0; i < LANES; i++) y[j * y_ld + i] = x[i * x_ld + j];
     }
 }
 #endif
 
 /* y[j y_pitch + i] <- x[i x_pitch + j] for i < rows, j < columns. */
-static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     int64_t i = 0;
     for (; i + LANES <= rows; i += LANES) {
         int64_t j = 0;
-        for (; j + LANES <= columns; j += LANES) transpose(x + i * x_pitch + j, x_pitch, y + j * y_pitch + i, y_pitch);
+        for (; j + LANES <= columns; j += LANES) transpose(x + i * x_ld + j, x_ld, y + j * y_ld + i, y_ld);
         for (; j < columns; j++) {
-            for (int l = 0; l < LANES; l++) y[j * y_pitch + i + l] = x[(i + l) * x_pitch + j];
+            for (int l = 0; l < LANES; l++) y[j * y_ld + i + l] = x[(i + l) * x_ld + j];
         }
     }
     for (; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) y[j * y_pitch + i] = x[i * x_pitch + j];
+        for (int64_t j = 0; j < columns; j++) y[j * y_ld + i] = x[i * x_ld + j];
     }
 }
 
 /* y[i y_pitch + j] <- x[i x_pitch + j] for i < rows, j < columns, at most a panel's. */
-static void copy_rows(int64_t rows, int64_t columns, const real *x, int64_t x_pitch, real *y, int64_t y_pitch)
+static void copy_rows(int64_t rows, int64_t columns, const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     if (columns == PANEL) {
         for (int64_t i = 0; i < rows; i++) {
-            vec_store(y + i * y_pitch, vec_load(x + i * x_pitch));
-            vec_store(y + i * y_pitch + LANES, vec_load(x + i * x_pitch + LANES));
+            vec_store(y + i * y_ld, vec_load(x + i * x_ld));
+            vec_store(y + i * y_ld + LANES, vec_load(x + i * x_ld + LANES));
         }
         return;
     }
-    for (int64_t i = 0; i < rows; i++) memcpy(y + i * y_pitch, x + i * x_pitch, (size_t)columns * sizeof(real));
+    for (int64_t i = 0; i < rows; i++) memcpy(y + i * y_ld, x + i * x_ld, (size_t)columns * sizeof(real));
 }
 
 /* Entry i of fibre j of x is x[i entry + j fibre], one of which is 1. The fibres that are missing are zero. */
@@ -260,7 +260,7 @@ void KERNEL(gather)(int64_t count, int64_t n, const real *x, int64_t entry, int6
     }
 }
 
-ALWAYS_INLINE void product_tile(int rows, int columns, const la_patch *t, int64_t i, int64_t j, int64_t width)
+ALWAYS_INLINE void product_tile(int rows, int columns, const la_im2col *t, int64_t i, int64_t j, int64_t width)
 {
     vec sum[BLOCK_ROWS][2];
 #pragma GCC unroll 12
@@ -268,12 +268,12 @@ ALWAYS_INLINE void product_tile(int rows, int columns, const la_patch *t, int64_
 #pragma GCC unroll 2
         for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
     }
-    product(rows, columns, t->depth, t->A + i * t->row, t->row, t->column, t->B + j, t->b_pitch, sum);
+    product(rows, columns, t->depth, t->A + i * t->row, t->row, t->column, t->B + j, t->b_ld, sum);
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
         for (int v = 0; v < columns; v++) {
-            real *to = t->C + (i + r) * t->c_pitch + j + v * LANES;
+            real *to = t->C + (i + r) * t->c_ld + j + v * LANES;
             int64_t here = width - v * LANES;
             vec x = t->alpha * sum[r][v];
             if (here >= LANES) {
@@ -287,7 +287,7 @@ ALWAYS_INLINE void product_tile(int rows, int columns, const la_patch *t, int64_
     }
 }
 
-ALWAYS_INLINE void product_rows(int rows, const la_patch *t, int64_t i)
+ALWAYS_INLINE void product_rows(int rows, const la_im2col *t, int64_t i)
 {
     for (int64_t j = 0; j < t->columns; j += PANEL) {
         int64_t width = t->columns - j;
@@ -299,7 +299,7 @@ ALWAYS_INLINE void product_rows(int rows, const la_patch *t, int64_t i)
     }
 }
 
-void KERNEL(patch)(const la_patch *t)
+void KERNEL(im2col)(const la_im2col *t)
 {
     int64_t i = 0;
     for (; i + BLOCK_ROWS <= t->rows; i += BLOCK_ROWS) product_rows(BLOCK_ROWS, t, i);

@@ -9,6 +9,6 @@ void KERNEL(tri_mul)(const la_tri *t, int64_t width, real *P);
 void KERNEL(tri_retract)(const la_tri *t, int64_t width, real c, real *P);
 void KERNEL(tri_solve)(const la_tri *t, int64_t width, real *P);
 void KERNEL(gather)(int64_t count, int64_t n, const real *x, int64_t entry, int64_t fibre, real *X);
-void KERNEL(patch)(const la_patch *t);
+void KERNEL(im2col)(const la_im2col *t);
 
 #endif

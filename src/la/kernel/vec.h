@@ -118,10 +118,10 @@ ALWAYS_INLINE vec_bits vec_larger(vec_bits a, vec_bits b)
 
 ALWAYS_INLINE bits vec_largest(vec_bits v)
 {
-    bits lane[LANES], most = 0;
+    bits lane[LANES], max = 0;
     memcpy(lane, &v, sizeof v);
-    for (int l = 0; l < LANES; l++) most = lane[l] > most ? lane[l] : most;
-    return most;
+    for (int l = 0; l < LANES; l++) max = lane[l] > max ? lane[l] : max;
+    return max;
 }
 
 /* Keeps the compiler from making the product v again, fused with each sum that it goes to: sums have units of their

@@ -10,7 +10,7 @@
 #include "la/kernel/winograd.h"
 #include "la/kernel/vec.h"
 
-enum { MOST = 8, OUTPUTS = 4 };
+enum { MAX = 8, OUTPUTS = 4 };
 
 #define P  (5.0 / 8)
 #define Q  (3.0 / 2)
@@ -88,7 +88,7 @@ ALWAYS_INLINE vec load(const real *x, int64_t count)
 ALWAYS_INLINE void sandwich(map m, const real *const *from, real start, bool add, real *const *to, int64_t j,
                             int64_t count)
 {
-    vec half[MOST][MOST], x[MOST], y[MOST];
+    vec half[MAX][MAX], x[MAX], y[MAX];
     for (int c = 0; c < m.columns; c++) {
 #pragma GCC unroll 8
         for (int i = 0; i < m.columns; i++) {

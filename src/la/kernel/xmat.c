@@ -50,14 +50,14 @@ static inline bits larger(bits a, bits b)
 }
 
 /* ri, rj, re and rf in the order of memory, where keep is set; it is a constant wherever it is given. */
-static inline void capture_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict h,
-                                const real *restrict v, const real *restrict dj, const real *restrict ej,
-                                const real *restrict hj, const real *restrict vj, real damping, real sign, bool keep,
-                                real *restrict ri, real *restrict rj, real *restrict re, real *restrict rf,
-                                bits *largest, bits *spectral)
+static inline void fused_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict h,
+                              const real *restrict v, const real *restrict dj, const real *restrict ej,
+                              const real *restrict hj, const real *restrict vj, real damping, real sign, bool keep,
+                              real *restrict ri, real *restrict rj, real *restrict re, real *restrict rf, bits *largest,
+                              bits *spectral)
 {
-    bits most = 0, norm = 0;
-#pragma omp simd reduction(max : most, norm)
+    bits max = 0, norm = 0;
+#pragma omp simd reduction(max : max, norm)
     for (int64_t k = 0; k < n; k++) {
         real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
         pair_r r = make_r(d[k], e[k], dj[-k], ej[-k], x, y, v[k], vj[-k], sign);
@@ -67,11 +67,11 @@ static inline void capture_some(int64_t n, const real *restrict d, const real *r
             re[k] = r.m;
             rf[n - 1 - k] = r.m;
         }
-        most = larger(most, larger(larger(abs_bits(r.p), abs_bits(r.q)), abs_bits(r.m)));
+        max = larger(max, larger(larger(abs_bits(r.p), abs_bits(r.q)), abs_bits(r.m)));
         real mean = (real)0.5 * (r.p + r.q), half = (real)0.5 * (r.p - r.q);
         norm = larger(norm, abs_bits(from_bits(abs_bits(mean)) + root(half * half + r.m * r.m)));
     }
-    *largest = larger(most, *largest);
+    *largest = larger(max, *largest);
     *spectral = larger(norm, *spectral);
 }
 
@@ -84,30 +84,30 @@ static inline void put(real *to, const real *from, int64_t bytes, bool stream)
     }
 }
 
-void KERNEL(cross_capture)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
-                           real *largest, real *spectral)
+void KERNEL(cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
+                         real *largest, real *spectral)
 {
     real ri[BUFFER], rj[BUFFER], re[BUFFER], rf[BUFFER];
     const real *d = p->d, *e = p->e, *h = p->h, *v = p->v;
-    bits most = 0, norm = 0;
+    bits max = 0, norm = 0;
     int64_t i = p->from, j = p->size - 1 - i, end = i + n;
     if (!R) {
-        capture_some(n, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, false, NULL, NULL, NULL,
-                     NULL, &most, &norm);
+        fused_some(n, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, false, NULL, NULL, NULL,
+                   NULL, &max, &norm);
         i = end;
     }
     for (; i < end; i += BUFFER) {
         int64_t count = end - i < BUFFER ? end - i : BUFFER, low, bytes = count * (int64_t)sizeof(real);
         j = p->size - 1 - i;
         low = j - count + 1;
-        capture_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, true, ri, rj, re, rf,
-                     &most, &norm);
+        fused_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, true, ri, rj, re, rf,
+                   &max, &norm);
         put(R + i, ri, bytes, stream);
         put(R + low, rj, bytes, stream);
         put(R + p->size + i, re, bytes, stream);
         put(R + p->size + low, rf, bytes, stream);
     }
-    *largest = from_bits(most);
+    *largest = from_bits(max);
     *spectral = from_bits(norm);
 }
 

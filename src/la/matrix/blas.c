@@ -18,15 +18,15 @@
 /* Fibres further apart than BLAS can count. */
 static bool far_apart(view X)
 {
-    return X.inner == 1 && X.pitch > INT_MAX;
+    return X.inner == 1 && X.ld > INT_MAX;
 }
 
 /* They are taken one by one. */
 static view one_by_one(view X)
 {
-    int64_t fibres = X.outer, spacing = X.pitch;
+    int64_t fibres = X.outer, spacing = X.ld;
     X.outer = 1;
-    X.pitch = X.n;
+    X.ld = X.n;
     return fibres > 1 ? view_repeat(X, fibres, spacing) : X;
 }
 
@@ -41,7 +41,7 @@ enum { TINY_PRODUCT = 1 << 16, SMALL_PRODUCT = 1 << 25 };
 static bool product_is_small(int64_t m, int64_t n, int64_t k)
 {
     double work = (double)m * (double)n * (double)k;
-    return k <= LA_BLOCK_MOST && m > 1 && n > 1 && work > TINY_PRODUCT && work <= SMALL_PRODUCT;
+    return k <= LA_BLOCK_MAX && m > 1 && n > 1 && work > TINY_PRODUCT && work <= SMALL_PRODUCT;
 }
 
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
@@ -74,13 +74,13 @@ void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose
         return;
     }
     if (X.inner == 1) {
-        la_gemm(false, !transpose, X.outer, Y.n, X.n, alpha, X.x, X.pitch, M, columns, beta, Y.x, Y.pitch);
+        la_gemm(false, !transpose, X.outer, Y.n, X.n, alpha, X.x, X.ld, M, columns, beta, Y.x, Y.ld);
         return;
     }
     (void)rows;
     for (int64_t o = 0; o < X.outer; o++) {
-        la_gemm(transpose, false, Y.n, X.inner, X.n, alpha, M, columns, X.x + o * X.pitch, X.inner, beta,
-                Y.x + o * Y.pitch, Y.inner);
+        la_gemm(transpose, false, Y.n, X.inner, X.n, alpha, M, columns, X.x + o * X.ld, X.inner, beta, Y.x + o * Y.ld,
+                Y.inner);
     }
 }
 
@@ -91,7 +91,7 @@ static CBLAS_UPLO uplo(bool lower)
 
 void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 {
-    if (X.n <= LA_BLOCK_MOST) {
+    if (X.n <= LA_BLOCK_MAX) {
         la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 1, .transpose = {transpose}});
         return;
     }
@@ -104,19 +104,19 @@ void la_tri_mul(const real *T, bool lower, bool transpose, view X)
     if (X.inner == 1) {
         BLAS(trmm)
         (CblasRowMajor, CblasRight, uplo(lower), trans(!transpose), CblasNonUnit, (int)X.outer, n, 1, T, n, X.x,
-         (int)X.pitch);
+         (int)X.ld);
         return;
     }
     for (int64_t o = 0; o < X.outer; o++) {
         BLAS(trmm)
         (CblasRowMajor, CblasLeft, uplo(lower), trans(transpose), CblasNonUnit, n, (int)X.inner, 1, T, n,
-         X.x + o * X.pitch, (int)X.inner);
+         X.x + o * X.ld, (int)X.inner);
     }
 }
 
 void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 {
-    if (X.n <= LA_BLOCK_MOST) {
+    if (X.n <= LA_BLOCK_MAX) {
         la_block_tri(T, lower, 1, &(la_block_op){.X = X, .solve = true, .count = 1, .transpose = {transpose}});
         return;
     }
@@ -129,19 +129,19 @@ void la_tri_solve(const real *T, bool lower, bool transpose, view X)
     if (X.inner == 1) {
         BLAS(trsm)
         (CblasRowMajor, CblasRight, uplo(lower), trans(!transpose), CblasNonUnit, (int)X.outer, n, 1, T, n, X.x,
-         (int)X.pitch);
+         (int)X.ld);
         return;
     }
     for (int64_t o = 0; o < X.outer; o++) {
         BLAS(trsm)
         (CblasRowMajor, CblasLeft, uplo(lower), trans(transpose), CblasNonUnit, n, (int)X.inner, 1, T, n,
-         X.x + o * X.pitch, (int)X.inner);
+         X.x + o * X.ld, (int)X.inner);
     }
 }
 
 void la_tri_form(const real *T, bool lower, view A, view B)
 {
-    if (A.n <= LA_BLOCK_MOST) {
+    if (A.n <= LA_BLOCK_MAX) {
         la_block_op of_B = {.X = B, .solve = true, .count = 1, .transpose = {true}}, of_A = {.X = A, .count = 1};
         la_block_tri(T, lower, 2, (la_block_op[]){of_B, of_A});
         return;
@@ -152,7 +152,7 @@ void la_tri_form(const real *T, bool lower, view A, view B)
 
 void la_tri_square(const real *T, bool lower, view X)
 {
-    if (X.n <= LA_BLOCK_MOST) {
+    if (X.n <= LA_BLOCK_MAX) {
         la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 2, .transpose = {false, true}});
         return;
     }
@@ -170,13 +170,13 @@ static void sym_outer(view X, bool lower, real alpha, real beta, real *R)
     }
     int n = (int)X.n;
     if (X.inner == 1) {
-        BLAS(syrk)(CblasRowMajor, uplo(lower), CblasTrans, n, (int)X.outer, alpha, X.x, (int)X.pitch, beta, R, n);
+        BLAS(syrk)(CblasRowMajor, uplo(lower), CblasTrans, n, (int)X.outer, alpha, X.x, (int)X.ld, beta, R, n);
         return;
     }
     for (int64_t o = 0; o < X.outer; o++) {
         BLAS(syrk)
-        (CblasRowMajor, uplo(lower), CblasNoTrans, n, (int)X.inner, alpha, X.x + o * X.pitch, (int)X.inner,
-         o ? 1 : beta, R, n);
+        (CblasRowMajor, uplo(lower), CblasNoTrans, n, (int)X.inner, alpha, X.x + o * X.ld, (int)X.inner, o ? 1 : beta,
+         R, n);
     }
 }
 
@@ -185,7 +185,7 @@ void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R
     int64_t n = A.n;
     if (!A.x && !B.x) {
         if (!accumulate) memset(R, 0, (size_t)(n * n) * sizeof(real));
-    } else if (n <= LA_BLOCK_MOST) {
+    } else if (n <= LA_BLOCK_MAX) {
         la_block_outer(A, B, sign, lower, accumulate, R);
     } else {
         /* beta = 0 overwrites, whatever stood in R. */
@@ -207,12 +207,12 @@ void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
         return;
     }
     if (X.inner == 1) {
-        la_gemm(true, false, X.n, Y.n, X.outer, alpha, X.x, X.pitch, Y.x, Y.pitch, beta, R, Y.n);
+        la_gemm(true, false, X.n, Y.n, X.outer, alpha, X.x, X.ld, Y.x, Y.ld, beta, R, Y.n);
         return;
     }
     for (int64_t o = 0; o < X.outer; o++) {
-        la_gemm(false, true, X.n, Y.n, X.inner, alpha, X.x + o * X.pitch, X.inner, Y.x + o * Y.pitch, Y.inner,
-                o ? 1 : beta, R, Y.n);
+        la_gemm(false, true, X.n, Y.n, X.inner, alpha, X.x + o * X.ld, X.inner, Y.x + o * Y.ld, Y.inner, o ? 1 : beta,
+                R, Y.n);
     }
 }
 
@@ -220,7 +220,7 @@ void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
  * triangles are the same with the halves exchanged. T is destroyed. */
 static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
 {
-    if (n <= LA_BLOCK_MOST) {
+    if (n <= LA_BLOCK_MAX) {
         la_block_product(n, ld, lower, false, 0, T, Q);
         return;
     }
@@ -243,7 +243,7 @@ static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
 
 void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q)
 {
-    if (n <= LA_BLOCK_MOST) {
+    if (n <= LA_BLOCK_MAX) {
         la_block_product(n, n, lower, true, c, R, Q);
         return;
     }

@@ -37,12 +37,12 @@ bool la_sym_power(int64_t n, real *M, double power, real *to, real *work)
     int m = (int)n;
     real *values = work, *room = work + n, *scaled = work + 35 * n;
     if (LAPACK(syev)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, room, 34 * m) != 0) return false;
-    double most = (double)values[n - 1], least = most * (double)REAL_EPSILON;
-    if (!(most > 0) || !isfinite(most)) return false;
+    double max = (double)values[n - 1], min = max * (double)REAL_EPSILON;
+    if (!(max > 0) || !isfinite(max)) return false;
 
     /* In row-major M is V', one eigenvector a row: M^p = V diag(values^p) V'. */
     for (int64_t i = 0; i < n; i++) {
-        real factor = (real)pow(fmax((double)values[i], least), power);
+        real factor = (real)pow(fmax((double)values[i], min), power);
         for (int64_t j = 0; j < n; j++) scaled[i * n + j] = factor * M[i * n + j];
     }
     la_gemm(true, false, n, n, n, 1, M, n, scaled, n, 0, to, n);

@@ -6,9 +6,9 @@
 
 enum {
     LINE = 64,
-    PANEL_NUMBERS = LA_BLOCK_MOST * LA_PANEL_BYTES / (int)sizeof(real),
+    PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real),
     GATHERED = (1 << 17) / (int)sizeof(real), /* numbers of fibres that are gathered at a time */
-    MOST_GATHERED = 128                       /* fibres: with a block of R they fit the first-level cache */
+    MAX_GATHERED = 128                        /* fibres: with a block of R they fit the first-level cache */
 };
 
 static const double PARALLEL = 1e6; /* flops below which one thread is faster */
@@ -25,7 +25,7 @@ typedef struct fibres {
 
 static fibres fibres_of(const view *X)
 {
-    return X->inner == 1 ? (fibres){X->blocks, X->outer, 1, X->pitch}
+    return X->inner == 1 ? (fibres){X->blocks, X->outer, 1, X->ld}
                          : (fibres){X->blocks * X->outer, X->inner, X->inner, 1};
 }
 
@@ -38,7 +38,7 @@ static real *matrix(const view *X, int64_t m)
 static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
                       int64_t width)
 {
-    _Alignas(LINE) real P[PANEL_NUMBERS];
+    _Alignas(LINE) real P[PANEL_SIZE];
     int64_t n = op->X.n;
     fibres f = fibres_of(&op->X);
     real *x = matrix(&op->X, m) + from * f.fibre;
@@ -129,18 +129,18 @@ static void add_fibres(const la_kernels *k, const outer_job *job, int part, int 
         if (!owns(b, part, parts)) continue;
         int64_t i = b * k->block, rows = smaller(k->block, n - i);
         int64_t left = job->lower ? 0 : i, right = job->lower ? i + rows : n;
-        k->patch(&(la_patch){.rows = rows,
-                             .columns = right - left,
-                             .depth = count,
-                             .A = X + i,
-                             .B = X + left,
-                             .row = 1,
-                             .column = n,
-                             .b_pitch = n,
-                             .c_pitch = n,
-                             .alpha = sign,
-                             .add = add,
-                             .C = job->R + i * n + left});
+        k->im2col(&(la_im2col){.rows = rows,
+                               .columns = right - left,
+                               .depth = count,
+                               .A = X + i,
+                               .B = X + left,
+                               .row = 1,
+                               .column = n,
+                               .b_ld = n,
+                               .c_ld = n,
+                               .alpha = sign,
+                               .add = add,
+                               .C = job->R + i * n + left});
     }
 }
 
@@ -149,12 +149,12 @@ static bool add_view(const outer_job *job, int part, int parts, const view *X, r
 {
     _Alignas(LINE) real gathered[GATHERED + LA_PANEL_BYTES / sizeof(real)];
     const la_kernels *k = la_kernel();
-    int64_t n = X->n, most = smaller(MOST_GATHERED, GATHERED / n);
+    int64_t n = X->n, max = smaller(MAX_GATHERED, GATHERED / n);
     fibres f = fibres_of(X);
-    memset(gathered + n * smaller(most, f.each), 0, LA_PANEL_BYTES); /* read beyond the last fibre, for nothing */
+    memset(gathered + n * smaller(max, f.each), 0, LA_PANEL_BYTES); /* read beyond the last fibre, for nothing */
     for (int64_t m = 0; m < f.matrices; m++) {
-        for (int64_t from = 0; from < f.each; from += most) {
-            int64_t count = smaller(most, f.each - from);
+        for (int64_t from = 0; from < f.each; from += max) {
+            int64_t count = smaller(max, f.each - from);
             k->gather(count, n, matrix(X, m) + from * f.fibre, f.entry, f.fibre, gathered);
             add_fibres(k, job, part, parts, count, gathered, sign, add);
             add = true;
@@ -180,7 +180,7 @@ void la_block_outer(view A, view B, int sign, bool lower, bool add, real *R)
 /* Columns from .. of Q where they are not zero, with T cut to match. */
 static void product_columns(const la_kernels *k, const la_tri *T, int64_t from, bool retract, real c, real *Q)
 {
-    _Alignas(LINE) real P[PANEL_NUMBERS];
+    _Alignas(LINE) real P[PANEL_SIZE];
     int64_t ld = T->row, width = smaller(k->panel, T->n - from), top = T->lower ? from : 0;
     la_tri t = *T;
     t.n = T->lower ? T->n - from : from + width;
@@ -237,22 +237,22 @@ typedef struct gemm_job {
 /* Columns from .. of C, rows top .. bottom - 1. */
 static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, int64_t top, int64_t bottom)
 {
-    _Alignas(LINE) real P[PANEL_NUMBERS];
+    _Alignas(LINE) real P[PANEL_SIZE];
     const la_factors *f = job->factors;
     int64_t width = smaller(k->panel, f->n - from), row = f->ta ? 1 : f->lda;
     k->panel_load(f->k, width, f->tb ? f->B + from * f->ldb : f->B + from, f->tb ? 1 : f->ldb, f->tb ? f->ldb : 1, P);
-    k->patch(&(la_patch){.rows = bottom - top,
-                         .columns = width,
-                         .depth = f->k,
-                         .A = f->A + top * row,
-                         .B = P,
-                         .row = row,
-                         .column = f->ta ? f->lda : 1,
-                         .b_pitch = k->panel,
-                         .c_pitch = job->ldc,
-                         .alpha = job->alpha,
-                         .add = job->add,
-                         .C = job->C + top * job->ldc + from});
+    k->im2col(&(la_im2col){.rows = bottom - top,
+                           .columns = width,
+                           .depth = f->k,
+                           .A = f->A + top * row,
+                           .B = P,
+                           .row = row,
+                           .column = f->ta ? f->lda : 1,
+                           .b_ld = k->panel,
+                           .c_ld = job->ldc,
+                           .alpha = job->alpha,
+                           .add = job->add,
+                           .C = job->C + top * job->ldc + from});
 }
 
 /* Where the panels cannot be shared evenly, each thread takes a part of the rows of all of them. */

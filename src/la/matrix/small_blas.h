@@ -14,7 +14,7 @@
 #define la_block_gemm    PSGD_TYPED(psgd__la_block_gemm)
 #define la_factors       PSGD_TYPED(la_factors)
 
-enum { LA_BLOCK_MOST = 1024 };
+enum { LA_BLOCK_MAX = 1024 };
 
 /* X <- T X, T'X, T^-1 X or T^-T X, or two of them one after the other. */
 typedef struct la_block_op {

@@ -15,11 +15,11 @@
 #include <string.h>
 
 enum {
-    DIRECT_NUMBERS = 1 << 15,     /* of a matrix that stays in the cache while places go by */
-    LIST = 4096,                  /* offsets in a list */
-    PARTS = 8,                    /* that the sum over places is cut into */
-    BAND_NUMBERS = 4 * (1 << 20), /* of a matrix of patches */
-    POINTS_PAIRS = 256            /* channels in times channels out */
+    DIRECT_SIZE = 1 << 15,     /* of a matrix that stays in the cache while places go by */
+    LIST = 4096,               /* offsets in a list */
+    PARTS = 8,                 /* that the sum over places is cut into */
+    BAND_SIZE = 4 * (1 << 20), /* of a matrix of patches */
+    POINTS_PAIRS = 256         /* channels in times channels out */
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -39,15 +39,15 @@ static int64_t depth_of(const la_conv *s)
 
 static bool direct(const la_conv *s)
 {
-    return s->out * depth_of(s) <= DIRECT_NUMBERS && depth_of(s) <= LIST && s->out * s->kh * s->kw <= LIST;
+    return s->out * depth_of(s) <= DIRECT_SIZE && depth_of(s) <= LIST && s->out * s->kh * s->kw <= LIST;
 }
 
 static int64_t band_rows(const la_conv *s)
 {
-    return larger(1, smaller(s->oh, BAND_NUMBERS / larger(1, depth_of(s) * s->ow * s->n)));
+    return larger(1, smaller(s->oh, BAND_SIZE / larger(1, depth_of(s) * s->ow * s->n)));
 }
 
-static int64_t padded_numbers(const la_conv *s)
+static int64_t padded_size(const la_conv *s)
 {
     return s->padding ? s->c * (s->h + 2 * s->padding) * (s->w + 2 * s->padding) * s->n : 0;
 }
@@ -63,7 +63,7 @@ bool la_conv_by_points(const la_conv *s)
 int64_t la_conv_work(const la_conv *s)
 {
     if (la_conv_by_points(s)) return la_winograd_work(s);
-    if (direct(s)) return PARTS * s->out * depth_of(s) + padded_numbers(s);
+    if (direct(s)) return PARTS * s->out * depth_of(s) + padded_size(s);
     return depth_of(s) * band_rows(s) * s->ow * s->n;
 }
 
@@ -107,10 +107,10 @@ static void forward_row(const la_conv *s, const real *W, const real *x, bool bia
     int64_t depth = depth_of(s), iy = oy * s->stride - s->padding;
     taps rows = inside(iy, s->kh, s->h);
     la_mix mix = {.rows = s->out,
-                  .a_pitch = depth + 1,
-                  .y_pitch = s->oh * s->ow * s->n,
+                  .a_ld = depth + 1,
+                  .y_ld = s->oh * s->ow * s->n,
                   .bias = bias ? W + depth : NULL,
-                  .bias_pitch = depth + 1,
+                  .bias_ld = depth + 1,
                   .a_offset = list.a,
                   .b_offset = list.b,
                   .add = add};
@@ -155,7 +155,7 @@ static void back_row(const la_conv *s, const real *W, const real *dy, bool add, 
     taps before = {-1, -1}, rows = seen_from(iy, s->kh, s->stride, s->padding, s->oh);
     int64_t origin = 0;
     la_mix mix = {
-        .rows = s->c, .a_pitch = 1, .y_pitch = s->h * s->w * s->n, .a_offset = list.a, .b_offset = list.b, .add = add};
+        .rows = s->c, .a_ld = 1, .y_ld = s->h * s->w * s->n, .a_offset = list.a, .b_offset = list.b, .add = add};
     for (int64_t ix = 0; ix < s->w; ix++) {
         taps columns = seen_from(ix, s->kw, s->stride, s->padding, s->ow);
         if (!same(columns, before)) {
@@ -200,12 +200,12 @@ static void weights_part(const la_conv *s, const real *x, const real *dy, int64_
                       .columns = count,
                       .outer = rows,
                       .inner = s->ow,
-                      .a_pitch = s->oh * s->ow * s->n,
+                      .a_ld = s->oh * s->ow * s->n,
                       .a_outer = s->ow * s->n,
                       .a_inner = s->n,
                       .b_outer = s->stride * w * s->n,
                       .b_inner = s->stride * s->n,
-                      .r_pitch = count,
+                      .r_ld = count,
                       .b_offset = offset};
     la_kernel()->cross(&cross, s->n, dy + from * s->ow * s->n, x + from * s->stride * w * s->n, sum);
 }
@@ -227,7 +227,7 @@ static void weights_direct(const la_conv *s, const real *x, const real *dy, bool
 }
 
 /* Row k of the matrix of patches of output rows from .. from + count - 1: one tap of one channel at every place. */
-static real *patch_at(const la_conv *s, const real *x, int64_t k, int64_t oy, int64_t ox)
+static real *im2col_at(const la_conv *s, const real *x, int64_t k, int64_t oy, int64_t ox)
 {
     int64_t c = k % s->c, tap = k / s->c, ky = tap / s->kw, kx = tap % s->kw;
     int64_t iy = oy * s->stride - s->padding + ky, ix = ox * s->stride - s->padding + kx;
@@ -240,7 +240,7 @@ static void gather(const la_conv *s, const real *x, int64_t from, int64_t count,
 #pragma omp parallel for schedule(static)
     for (int64_t k = 0; k < s->kh * s->kw * s->c; k++) {
         for (int64_t p = 0; p < count * s->ow; p++) {
-            const real *at = patch_at(s, x, k, from + p / s->ow, p % s->ow);
+            const real *at = im2col_at(s, x, k, from + p / s->ow, p % s->ow);
             real *to = patches + (k * count * s->ow + p) * s->n;
             if (at) memcpy(to, at, (size_t)s->n * sizeof *to);
             if (!at) memset(to, 0, (size_t)s->n * sizeof *to);
@@ -256,7 +256,7 @@ static void scatter(const la_conv *s, const real *patches, int64_t from, int64_t
         for (int64_t tap = 0; tap < s->kh * s->kw; tap++) {
             int64_t k = tap * s->c + c;
             for (int64_t p = 0; p < count * s->ow; p++) {
-                real *to = patch_at(s, dx, k, from + p / s->ow, p % s->ow);
+                real *to = im2col_at(s, dx, k, from + p / s->ow, p % s->ow);
                 const real *own = patches + (k * count * s->ow + p) * s->n;
                 for (int64_t j = 0; to && j < s->n; j++) to[j] += own[j];
             }

@@ -18,17 +18,17 @@
 
 enum {
     OUTPUTS = 4,
-    POINTS = 64,                   /* at most */
-    LINE = 16,                     /* numbers that arrays start at a multiple of */
-    BLOCK_NUMBERS = 3 * (1 << 20), /* of V and M of a block */
-    PARALLEL = 1 << 15             /* numbers at the points from which on threads pay */
+    POINTS = 64,                /* at most */
+    LINE = 16,                  /* numbers that arrays start at a multiple of */
+    BLOCK_SIZE = 3 * (1 << 20), /* of V and M of a block */
+    PARALLEL = 1 << 15          /* numbers at the points from which on threads pay */
 };
 
 typedef struct winograd {
     const la_conv *s;
     int64_t side, points, across, squares, block; /* block: squares in it */
     int64_t from, count;                          /* of this block */
-    int64_t u_pitch, v_pitch, m_pitch;            /* from point to point */
+    int64_t u_ld, v_ld, m_ld;                     /* from point to point */
     real *zero, *U[2], *dU, *V, *M[2];
 } winograd;
 
@@ -43,9 +43,9 @@ static inline int64_t larger(int64_t a, int64_t b)
 }
 
 /* An odd number of lines, so that the points of one place do not share a set of the cache. */
-static int64_t apart(int64_t numbers)
+static int64_t apart(int64_t size)
 {
-    return ((numbers + LINE - 1) / LINE / 2 * 2 + 1) * LINE;
+    return ((size + LINE - 1) / LINE / 2 * 2 + 1) * LINE;
 }
 
 bool la_winograd_fits(const la_conv *s)
@@ -54,10 +54,10 @@ bool la_winograd_fits(const la_conv *s)
 }
 
 /* The next numbers of work, while it is only counted NULL. */
-static real *take(real *work, int64_t *used, int64_t numbers)
+static real *take(real *work, int64_t *used, int64_t size)
 {
     int64_t at = *used;
-    *used += numbers;
+    *used += size;
     return work ? work + at : NULL;
 }
 
@@ -66,21 +66,21 @@ static int64_t lay_out(winograd *to, const la_conv *s, real *work)
 {
     int64_t side = s->kh + OUTPUTS - 1, across = (s->ow + OUTPUTS - 1) / OUTPUTS, used = 0;
     int64_t down = (s->oh + OUTPUTS - 1) / OUTPUTS, points = side * side;
-    int64_t block = smaller(across * down, larger(1, BLOCK_NUMBERS / (points * (s->c + s->out) * s->n)));
+    int64_t block = smaller(across * down, larger(1, BLOCK_SIZE / (points * (s->c + s->out) * s->n)));
     *to = (winograd){.s = s,
                      .side = side,
                      .points = points,
                      .across = across,
                      .squares = across * down,
                      .block = block,
-                     .u_pitch = apart(s->out * s->c),
-                     .v_pitch = apart(s->c * block * s->n),
-                     .m_pitch = apart(s->out * block * s->n)};
+                     .u_ld = apart(s->out * s->c),
+                     .v_ld = apart(s->c * block * s->n),
+                     .m_ld = apart(s->out * block * s->n)};
     to->zero = take(work, &used, apart(s->n));
-    for (int i = 0; i < 2; i++) to->U[i] = take(work, &used, points * to->u_pitch);
-    to->dU = take(work, &used, points * to->u_pitch);
-    to->V = take(work, &used, points * to->v_pitch);
-    for (int i = 0; i < 2; i++) to->M[i] = take(work, &used, points * to->m_pitch);
+    for (int i = 0; i < 2; i++) to->U[i] = take(work, &used, points * to->u_ld);
+    to->dU = take(work, &used, points * to->u_ld);
+    to->V = take(work, &used, points * to->v_ld);
+    for (int i = 0; i < 2; i++) to->M[i] = take(work, &used, points * to->m_ld);
     return used;
 }
 
@@ -99,21 +99,21 @@ static winograd begin(const la_conv *s, real *work)
 }
 
 /* The rows of values at all points. */
-static void point_rows(const winograd *self, real *first, int64_t pitch, real **rows)
+static void point_rows(const winograd *self, real *first, int64_t ld, real **rows)
 {
-    for (int64_t k = 0; k < self->points; k++) rows[k] = first + k * pitch;
+    for (int64_t k = 0; k < self->points; k++) rows[k] = first + k * ld;
 }
 
 /* The rows of a square of size x size places of a picture [h, w, n] whose corner is (top, left); what lies outside has
  * the rows of spare. */
-static void place_rows(const winograd *self, const real *picture, int64_t h, int64_t w, int64_t top, int64_t left,
+static void place_rows(const winograd *self, const real *image, int64_t h, int64_t w, int64_t top, int64_t left,
                        int64_t size, real *const *spare, real **rows)
 {
     for (int64_t i = 0; i < size; i++) {
         for (int64_t j = 0; j < size; j++) {
             int64_t y = top + i, x = left + j;
             bool inside = y >= 0 && y < h && x >= 0 && x < w;
-            rows[i * size + j] = inside ? (real *)picture + (y * w + x) * self->s->n : spare[i * size + j];
+            rows[i * size + j] = inside ? (real *)image + (y * w + x) * self->s->n : spare[i * size + j];
         }
     }
 }
@@ -142,7 +142,7 @@ static void run_map(const winograd *self, la_point_map kind, int64_t n, real *co
 }
 
 /* To the points: V from x or dM from dy, channels of them. */
-static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t pitch)
+static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t ld)
 {
     int64_t n = self->s->n;
     real *zeros[POINTS];
@@ -153,7 +153,7 @@ static void to_points(const winograd *self, la_point_map kind, int64_t channels,
         for (int64_t i = 0; i < self->count; i++) {
             if (kind == LA_POINT_INPUT) input_rows(self, x, channel, i, zeros, from);
             if (kind == LA_POINT_BACK_OUTPUT) output_rows(self, x, channel, i, zeros, from);
-            point_rows(self, V + (channel * self->count + i) * n, pitch, to);
+            point_rows(self, V + (channel * self->count + i) * n, ld, to);
             run_map(self, kind, n, from, 0, false, to);
         }
     }
@@ -161,18 +161,18 @@ static void to_points(const winograd *self, la_point_map kind, int64_t channels,
 
 /* From the points: y from M, with a bias, or dx, added to, from dV. What falls outside the picture goes back to where
  * it came from, where nothing is needed any more. */
-static void from_points(const winograd *self, la_point_map kind, int64_t channels, real *M, int64_t pitch,
-                        const real *bias, int64_t bias_pitch, real *y)
+static void from_points(const winograd *self, la_point_map kind, int64_t channels, real *M, int64_t ld,
+                        const real *bias, int64_t bias_ld, real *y)
 {
     int64_t n = self->s->n;
 #pragma omp parallel for schedule(static) if (self->points * channels * self->count * n > PARALLEL)
     for (int64_t channel = 0; channel < channels; channel++) {
         real *from[POINTS], *to[POINTS];
         for (int64_t i = 0; i < self->count; i++) {
-            point_rows(self, M + (channel * self->count + i) * n, pitch, from);
+            point_rows(self, M + (channel * self->count + i) * n, ld, from);
             if (kind == LA_POINT_OUTPUT) output_rows(self, y, channel, i, from, to);
             if (kind == LA_POINT_BACK_INPUT) input_rows(self, y, channel, i, from, to);
-            run_map(self, kind, n, from, bias ? bias[channel * bias_pitch] : 0, kind == LA_POINT_BACK_INPUT, to);
+            run_map(self, kind, n, from, bias ? bias[channel * bias_ld] : 0, kind == LA_POINT_BACK_INPUT, to);
         }
     }
 }
@@ -187,21 +187,21 @@ static void weight_rows(const winograd *self, const real *W, int64_t o, real **r
 
 static void weights_to_points(const winograd *self, const real *W, real *U)
 {
-#pragma omp parallel for schedule(static) if (self->u_pitch * self->points > PARALLEL)
+#pragma omp parallel for schedule(static) if (self->u_ld * self->points > PARALLEL)
     for (int64_t o = 0; o < self->s->out; o++) {
         real *from[POINTS], *to[POINTS];
         weight_rows(self, W, o, from);
-        point_rows(self, U + o * self->s->c, self->u_pitch, to);
+        point_rows(self, U + o * self->s->c, self->u_ld, to);
         run_map(self, LA_POINT_WEIGHTS, self->s->c, from, 0, false, to);
     }
 }
 
 static void weights_from_points(const winograd *self, real *dU, bool add, real *dW)
 {
-#pragma omp parallel for schedule(static) if (self->u_pitch * self->points > PARALLEL)
+#pragma omp parallel for schedule(static) if (self->u_ld * self->points > PARALLEL)
     for (int64_t o = 0; o < self->s->out; o++) {
         real *from[POINTS], *to[POINTS];
-        point_rows(self, dU + o * self->s->c, self->u_pitch, from);
+        point_rows(self, dU + o * self->s->c, self->u_ld, from);
         weight_rows(self, dW, o, to);
         run_map(self, LA_POINT_BACK_WEIGHTS, self->s->c, from, 0, add, to);
     }
@@ -213,8 +213,8 @@ static void product(const winograd *self, const real *U, const real *V, bool add
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
 #pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
     for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(false, false, out, columns, c, 1, U + k * self->u_pitch, c, V + k * self->v_pitch, columns, add ? 1 : 0,
-                M + k * self->m_pitch, columns);
+        la_gemm(false, false, out, columns, c, 1, U + k * self->u_ld, c, V + k * self->v_ld, columns, add ? 1 : 0,
+                M + k * self->m_ld, columns);
     }
 }
 
@@ -223,8 +223,8 @@ static void back_product(const winograd *self, const real *U, const real *dM, bo
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
 #pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
     for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(true, false, c, columns, out, 1, U + k * self->u_pitch, c, dM + k * self->m_pitch, columns, add ? 1 : 0,
-                dV + k * self->v_pitch, columns);
+        la_gemm(true, false, c, columns, out, 1, U + k * self->u_ld, c, dM + k * self->m_ld, columns, add ? 1 : 0,
+                dV + k * self->v_ld, columns);
     }
 }
 
@@ -233,8 +233,8 @@ static void outer_product(const winograd *self, const real *dM, const real *V, b
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
 #pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
     for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(false, true, out, c, columns, 1, dM + k * self->m_pitch, columns, V + k * self->v_pitch, columns,
-                add ? 1 : 0, dU + k * self->u_pitch, c);
+        la_gemm(false, true, out, c, columns, 1, dM + k * self->m_ld, columns, V + k * self->v_ld, columns, add ? 1 : 0,
+                dU + k * self->u_ld, c);
     }
 }
 
@@ -251,10 +251,10 @@ void la_winograd_forward(const la_conv *s, int count, const la_conv_term *term, 
     for (int i = 0; i < count; i++) weights_to_points(&self, term[i].W, self.U[i]);
     for (next_block(&self); self.count > 0; next_block(&self)) {
         for (int i = 0; i < count; i++) {
-            to_points(&self, LA_POINT_INPUT, s->c, term[i].x, self.V, self.v_pitch);
+            to_points(&self, LA_POINT_INPUT, s->c, term[i].x, self.V, self.v_ld);
             product(&self, self.U[i], self.V, i > 0, self.M[0]);
         }
-        from_points(&self, LA_POINT_OUTPUT, s->out, self.M[0], self.m_pitch, bias ? term[0].W + depth : NULL, depth + 1,
+        from_points(&self, LA_POINT_OUTPUT, s->out, self.M[0], self.m_ld, bias ? term[0].W + depth : NULL, depth + 1,
                     y);
     }
 }
@@ -268,7 +268,7 @@ static void back_input(const winograd *self, int count, const la_conv_term *term
         back_product(self, self->U[i], self->M[i], add, self->V);
         add = true;
     }
-    from_points(self, LA_POINT_BACK_INPUT, self->s->c, self->V, self->v_pitch, NULL, 0, dx);
+    from_points(self, LA_POINT_BACK_INPUT, self->s->c, self->V, self->v_ld, NULL, 0, dx);
 }
 
 static void back_weights(const winograd *self, int count, const la_conv_term *term)
@@ -276,7 +276,7 @@ static void back_weights(const winograd *self, int count, const la_conv_term *te
     bool add = self->from > 0;
     for (int i = 0; i < count; i++) {
         if (!term[i].x) continue;
-        to_points(self, LA_POINT_INPUT, self->s->c, term[i].x, self->V, self->v_pitch);
+        to_points(self, LA_POINT_INPUT, self->s->c, term[i].x, self->V, self->v_ld);
         outer_product(self, self->M[i], self->V, add, self->dU);
         add = true;
     }
@@ -293,7 +293,7 @@ void la_winograd_back(const la_conv *s, int count, const la_conv_term *term, boo
     if (dx && !add_x) memset(dx, 0, (size_t)(s->c * s->h * s->w * s->n) * sizeof *dx);
     for (next_block(&self); self.count > 0; next_block(&self)) {
         for (int i = 0; i < count; i++) {
-            to_points(&self, LA_POINT_BACK_OUTPUT, s->out, term[i].dy, self.M[i], self.m_pitch);
+            to_points(&self, LA_POINT_BACK_OUTPUT, s->out, term[i].dy, self.M[i], self.m_ld);
         }
         if (dx) back_input(&self, count, term, dx);
         if (dW) back_weights(&self, count, term);

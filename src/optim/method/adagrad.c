@@ -2,7 +2,7 @@
  * expectation (paper, section 6.1). */
 #include "optim/method/methods.h"
 
-static int64_t adagrad_numbers(const psgd_optimizer *self, const part *p)
+static int64_t adagrad_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return p->n;
@@ -23,5 +23,5 @@ const method_ops METHOD_OPS(adagrad) = {
              .lr = 0.01,
              .rows = true},
     .advance = adagrad_advance,
-    .numbers = adagrad_numbers,
+    .size = adagrad_size,
 };

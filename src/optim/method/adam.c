@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-int64_t psgd__adam_numbers(const psgd_optimizer *self, const part *p)
+int64_t psgd__adam_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return 2 * p->n;
@@ -29,5 +29,5 @@ void psgd__adam_advance(const method_args *a)
 const method_ops METHOD_OPS(adam) = {
     .kind = {.name = "adam", .summary = "rmsprop with momentum, corrected at the start", .lr = 0.001, .beta2 = 0.999},
     .advance = psgd__adam_advance,
-    .numbers = psgd__adam_numbers,
+    .size = psgd__adam_size,
 };

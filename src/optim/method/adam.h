@@ -4,10 +4,10 @@
 
 #include "optim/method/method.h"
 
-#define psgd__adam_numbers PSGD_TYPED(psgd__adam_numbers)
+#define psgd__adam_size    PSGD_TYPED(psgd__adam_size)
 #define psgd__adam_advance PSGD_TYPED(psgd__adam_advance)
 
-int64_t psgd__adam_numbers(const psgd_optimizer *self, const part *p);
+int64_t psgd__adam_size(const psgd_optimizer *self, const part *p);
 void psgd__adam_advance(const method_args *a);
 
 #endif

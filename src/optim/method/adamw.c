@@ -6,5 +6,5 @@ const method_ops METHOD_OPS(adamw) = {
     .kind =
         {.name = "adamw", .summary = "adam with decoupled weight decay", .lr = 0.001, .beta2 = 0.999, .decay = 0.01},
     .advance = psgd__adam_advance,
-    .numbers = psgd__adam_numbers,
+    .size = psgd__adam_size,
 };

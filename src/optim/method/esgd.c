@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* s, then a number that counts updates. */
-static int64_t esgd_numbers(const psgd_optimizer *self, const part *p)
+static int64_t esgd_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return p->n + 1;
@@ -34,5 +34,5 @@ const method_ops METHOD_OPS(esgd) = {
              .beta2 = 0.999,
              .products = true},
     .advance = esgd_advance,
-    .numbers = esgd_numbers,
+    .size = esgd_size,
 };

@@ -21,7 +21,7 @@ typedef struct sides {
 static sides sides_of(const part *p)
 {
     int64_t m = p->shape[0];
-    return (sides){.m = m, .n = p->tensor.modes > 1 ? p->n / m : 0};
+    return (sides){.m = m, .n = p->tensor.ndim > 1 ? p->n / m : 0};
 }
 
 typedef struct factors {
@@ -36,7 +36,7 @@ static factors factors_of(const part *p)
     return (factors){L, A, L_power, A_power, updates, updates + 1};
 }
 
-static int64_t kfac_numbers(const psgd_optimizer *self, const part *p)
+static int64_t kfac_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     sides s = sides_of(p);
@@ -135,8 +135,8 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
 {
     sides s = sides_of(p);
     if (!s.n) return psgd__fail(PSGD_ERR_UNSUPPORTED, "a tensor of one mode has no inputs and outputs to observe");
-    double most = (double)la_max_abs(count * s.n, x) + (double)la_max_abs(count * s.m, delta);
-    if (!isfinite(most)) {
+    double max = (double)la_max_abs(count * s.n, x) + (double)la_max_abs(count * s.m, delta);
+    if (!isfinite(max)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "an activation or output gradient is not finite; nothing has changed");
     }
     factors f = factors_of(p);
@@ -156,7 +156,7 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
 const method_ops METHOD_OPS(kfac) = {
     .kind = {.name = "kfac", .summary = "Kronecker factors of the Fisher matrix, inverted", .lr = 0.01, .beta2 = 0.95},
     .advance = kfac_advance,
-    .numbers = kfac_numbers,
+    .size = kfac_size,
     .reserve = kfac_reserve,
     .whole = true,
     .observe = kfac_observe,

@@ -12,10 +12,10 @@
 
 enum { KEPT, NEXT, ENDED }; /* pairs in the ring, where the next one goes, whether a search has ended anywhere */
 
-static int64_t lbfgs_numbers(const psgd_optimizer *self, const part *p)
+static int64_t lbfgs_size(const psgd_optimizer *self, const part *p)
 {
-    int64_t numbers;
-    return psgd__mul_fits(p->n, 2 + 2 * self->settings.memory, &numbers) ? numbers : INT64_MAX;
+    int64_t size;
+    return psgd__mul_fits(p->n, 2 + 2 * self->settings.memory, &size) ? size : INT64_MAX;
 }
 
 static real *ring_s(const psgd_optimizer *self, const part *p, int64_t slot)
@@ -52,8 +52,8 @@ static void ring_axpy(const psgd_optimizer *self, double c, int64_t slot, bool o
 /* d <- -H g by the two loops; false where d does not descend. */
 static bool direction(psgd_optimizer *self, void *const *g, void *const *d)
 {
-    enum { MOST = 1000 };
-    double alpha[MOST];
+    enum { MAX = 1000 };
+    double alpha[MAX];
     int64_t kept = self->now.integer[KEPT], memory = self->settings.memory;
     for (int i = 0; i < self->part_count; i++) memcpy(d[i], g[i], (size_t)self->parts[i].n * sizeof(real));
     for (int64_t k = 0; k < kept; k++) {
@@ -140,8 +140,8 @@ static psgd_status lbfgs_iterate(psgd_optimizer *self, void *const *theta, doubl
 {
     if (!still_there(self, theta)) {
         PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
-        double most = psgd__parts_max(self, (const void *const *)self->gradient);
-        if (!isfinite(*loss) || !isfinite(most)) return psgd__optim_skip(self, "the loss or gradient is not finite");
+        double max = psgd__parts_max(self, (const void *const *)self->gradient);
+        if (!isfinite(*loss) || !isfinite(max)) return psgd__optim_skip(self, "the loss or gradient is not finite");
         keep_end(self, theta, self->gradient, *loss);
     }
     *loss = self->now.scalar[0];
@@ -164,7 +164,7 @@ static psgd_status lbfgs_iterate(psgd_optimizer *self, void *const *theta, doubl
                      .decrease = 1e-4,
                      .curvature = 0.9,
                      .longest = HUGE_VAL,
-                     .most = 40,
+                     .max = 40,
                      .first = self->now.integer[KEPT] ? 1 : fmin(1, 1 / length),
                      .noise = 4 * (double)REAL_EPSILON * fabs(*loss)};
     along line = {.self = self, .from = theta, .d = self->v, .to = self->spare, .g = self->h};
@@ -183,6 +183,6 @@ static psgd_status lbfgs_iterate(psgd_optimizer *self, void *const *theta, doubl
 
 const method_ops METHOD_OPS(lbfgs) = {
     .kind = {.name = "lbfgs", .summary = "limited memory BFGS with a line search", .lr = 1, .searches = true},
-    .numbers = lbfgs_numbers,
+    .size = lbfgs_size,
     .iterate = lbfgs_iterate,
 };

@@ -27,7 +27,7 @@ typedef struct method_ops {
     void (*advance)(const method_args *a); /* the method's state moves on; out <- keep x - rate d */
 
     /* OPTIONAL */
-    int64_t (*numbers)(const psgd_optimizer *self, const part *p);   /* of state for a tensor, zero at the start */
+    int64_t (*size)(const psgd_optimizer *self, const part *p);      /* of state for a tensor, zero at the start */
     void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
     void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
     bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */

@@ -3,7 +3,7 @@
  * With a constant step size this is the paper's u <- beta u - mu g, theta <- theta + u. */
 #include "optim/method/methods.h"
 
-static int64_t momentum_numbers(const psgd_optimizer *self, const part *p)
+static int64_t momentum_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return p->n;
@@ -20,5 +20,5 @@ static void momentum_advance(const method_args *a)
 const method_ops METHOD_OPS(momentum) = {
     .kind = {.name = "momentum", .summary = "heavy ball: a sum of past gradients", .lr = 0.01, .momentum = 0.9},
     .advance = momentum_advance,
-    .numbers = momentum_numbers,
+    .size = momentum_size,
 };

@@ -4,7 +4,7 @@
  * w <- beta w + g, y <- y - mu (g + beta w), and theta = y + mu beta w. */
 #include "optim/method/methods.h"
 
-static int64_t nesterov_numbers(const psgd_optimizer *self, const part *p)
+static int64_t nesterov_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return p->n;
@@ -33,6 +33,6 @@ const method_ops METHOD_OPS(nesterov) = {
              .momentum = 0.9,
              .nesterov = true},
     .advance = nesterov_advance,
-    .numbers = nesterov_numbers,
+    .size = nesterov_size,
     .position = nesterov_position,
 };

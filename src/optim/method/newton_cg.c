@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t newton_cg_numbers(const psgd_optimizer *self, const part *p)
+static int64_t newton_cg_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return 2 * p->n;
@@ -80,8 +80,8 @@ static psgd_status evaluate_along(void *data, double a, double *value, double *s
 static psgd_status newton_cg_iterate(psgd_optimizer *self, void *const *theta, double *loss)
 {
     PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
-    double most = psgd__parts_max(self, (const void *const *)self->gradient);
-    if (!isfinite(*loss) || !isfinite(most)) return psgd__optim_skip(self, "the loss or gradient is not finite");
+    double max = psgd__parts_max(self, (const void *const *)self->gradient);
+    if (!isfinite(*loss) || !isfinite(max)) return psgd__optim_skip(self, "the loss or gradient is not finite");
     lists(self);
     PSGD_TRY(solve(self, theta));
     self->now.step++;
@@ -95,7 +95,7 @@ static psgd_status newton_cg_iterate(psgd_optimizer *self, void *const *theta, d
                      .decrease = 1e-4,
                      .curvature = 0.9,
                      .longest = HUGE_VAL,
-                     .most = 40,
+                     .max = 40,
                      .noise = 4 * (double)REAL_EPSILON * fabs(*loss)};
     along line = {.self = self, .from = theta, .d = self->pair_v};
     PSGD_TRY(psgd__line_search(&s, evaluate_along, &line));
@@ -108,6 +108,6 @@ const method_ops METHOD_OPS(newton_cg) = {
              .summary = "Newton steps by conjugate gradients, with a line search",
              .lr = 1,
              .searches = true},
-    .numbers = newton_cg_numbers,
+    .size = newton_cg_size,
     .iterate = newton_cg_iterate,
 };

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t psgd_numbers(const psgd_optimizer *self, const part *p)
+static int64_t psgd_size(const psgd_optimizer *self, const part *p)
 {
     return self->settings.momentum > 0 ? p->n : 0;
 }
@@ -184,7 +184,7 @@ const method_ops METHOD_OPS(psgd) = {
              .rows = true},
     .advance = psgd_advance,
     .finish = psgd_finish,
-    .numbers = psgd_numbers,
+    .size = psgd_size,
     .beside = psgd_beside,
     .heavy = psgd_heavy,
     .whole = true,

@@ -2,7 +2,7 @@
  * moving average for the expectation (paper, section 6.1). */
 #include "optim/method/methods.h"
 
-static int64_t rmsprop_numbers(const psgd_optimizer *self, const part *p)
+static int64_t rmsprop_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;
     return p->n;
@@ -24,5 +24,5 @@ const method_ops METHOD_OPS(rmsprop) = {
              .lr = 0.001,
              .beta2 = 0.99},
     .advance = rmsprop_advance,
-    .numbers = rmsprop_numbers,
+    .size = rmsprop_size,
 };

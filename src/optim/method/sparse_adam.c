@@ -10,5 +10,5 @@ const method_ops METHOD_OPS(sparse_adam) = {
              .beta2 = 0.999,
              .rows = true},
     .advance = psgd__adam_advance,
-    .numbers = psgd__adam_numbers,
+    .size = psgd__adam_size,
 };

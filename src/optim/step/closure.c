@@ -18,8 +18,8 @@ psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *los
 static psgd_status difference(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, void *const *h)
 {
     double size = psgd__parts_max(self, (const void *const *)theta),
-           most = psgd__parts_max(self, (const void *const *)v);
-    double e = most > 0 && isfinite(most) ? sqrt((double)REAL_EPSILON) * (1 + size) / most : 1, ignored;
+           max = psgd__parts_max(self, (const void *const *)v);
+    double e = max > 0 && isfinite(max) ? sqrt((double)REAL_EPSILON) * (1 + size) / max : 1, ignored;
     for (int i = 0; i < self->part_count; i++) {
         memcpy(self->spare[i], theta[i], (size_t)self->parts[i].n * sizeof(real));
     }

@@ -9,7 +9,7 @@
 static int64_t width(const part *p)
 {
     int64_t product = 1;
-    for (int k = 1; k < p->tensor.modes; k++) product *= p->shape[k];
+    for (int k = 1; k < p->tensor.ndim; k++) product *= p->shape[k];
     return product;
 }
 
@@ -19,8 +19,8 @@ psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
     int64_t total = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        int64_t copies = 1 + p->state_numbers / p->n, numbers;
-        if (!psgd__mul_fits(p->rows_most * width(p), copies, &numbers) || !psgd__add_fits(total, numbers, &total)) {
+        int64_t copies = 1 + p->state_size / p->n, size;
+        if (!psgd__mul_fits(p->rows_max * width(p), copies, &size) || !psgd__add_fits(total, size, &total)) {
             return psgd__fail(PSGD_ERR_NO_MEMORY, "the rows of tensor %d are more than can be counted", i);
         }
     }
@@ -31,9 +31,9 @@ psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
     real *at = self->packed;
     for (int i = 0; i < self->part_count; i++) {
         part *p = &self->parts[i];
-        if (p->rows_most == 0) continue;
+        if (p->rows_max == 0) continue;
         p->packed = at;
-        at += p->rows_most * width(p) * (1 + p->state_numbers / p->n);
+        at += p->rows_max * width(p) * (1 + p->state_size / p->n);
     }
     return PSGD_OK;
 }
@@ -66,7 +66,7 @@ static whole whole_of(const psgd_optimizer *self, int tensor)
 {
     const part *p = &self->parts[tensor];
     whole w = {.n = p->shape[0] * width(p), .state = self->state};
-    for (int i = 0; i < tensor; i++) w.state += self->parts[i].state_numbers;
+    for (int i = 0; i < tensor; i++) w.state += self->parts[i].state_size;
     return w;
 }
 
@@ -77,7 +77,7 @@ static void pack(psgd_optimizer *self, int tensor, const psgd_rows *rows, const 
     int64_t n = width(p), some = rows->count * n;
     real *packed = p->packed;
     gather(rows, n, theta, packed);
-    for (int64_t k = 0; k < p->state_numbers / w.n; k++) gather(rows, n, w.state + k * w.n, packed + (k + 1) * some);
+    for (int64_t k = 0; k < p->state_size / w.n; k++) gather(rows, n, w.state + k * w.n, packed + (k + 1) * some);
     p->rows = rows;
     p->n = some;
     p->state = packed + some;
@@ -90,8 +90,7 @@ static void unpack(psgd_optimizer *self, int tensor, real *theta)
     int64_t n = width(p), some = p->n;
     const real *packed = p->packed;
     scatter(p->rows, n, packed, theta);
-    for (int64_t k = 0; k < p->state_numbers / w.n; k++)
-        scatter(p->rows, n, packed + (k + 1) * some, w.state + k * w.n);
+    for (int64_t k = 0; k < p->state_size / w.n; k++) scatter(p->rows, n, packed + (k + 1) * some, w.state + k * w.n);
     p->rows = NULL;
     p->n = w.n;
     p->state = w.state;

@@ -27,13 +27,13 @@ void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void
 
 double psgd__parts_max(const psgd_optimizer *self, const void *const *x)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < self->part_count; i++) {
         double here = (double)la_max_abs(self->parts[i].n, x[i]);
-        if (!(here <= most)) most = here;
-        if (!isfinite(most)) break;
+        if (!(here <= max)) max = here;
+        if (!isfinite(max)) break;
     }
-    return most;
+    return max;
 }
 
 /* Joint tensors draw what one tensor of all of them would. */
@@ -56,13 +56,13 @@ static bool clips(const optim_settings *set)
 }
 
 /* The tensor of a list with something in it that is not finite, or -1; *most is the largest entry of all. */
-static int find_bad(const psgd_optimizer *self, const void *const *x, int64_t copies, double *most)
+static int find_bad(const psgd_optimizer *self, const void *const *x, int64_t copies, double *max)
 {
-    *most = 0;
+    *max = 0;
     for (int i = 0; i < self->part_count; i++) {
         double here = (double)la_max_abs(self->parts[i].n * copies, x[i]);
         if (!isfinite(here)) return i;
-        if (here > *most) *most = here;
+        if (here > *max) *max = here;
     }
     return -1;
 }
@@ -91,15 +91,15 @@ static double clip(psgd_optimizer *self)
 /* theta <- keep theta - rate d for all tensors, d from the buffer. */
 static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *theta)
 {
-    double most = 0;
+    double max = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
         double here = (double)la_max_abs(p->n, (real *)self->direction + p->from);
         if (!isfinite(here)) return psgd__optim_skip(self, "the direction of tensor %d is not finite", i);
-        if (here > most) most = here;
+        if (here > max) max = here;
     }
     if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self));
-    if (!((double)rule.rate * most <= (double)REAL_MAX / 4)) {
+    if (!((double)rule.rate * max <= (double)REAL_MAX / 4)) {
         return psgd__optim_skip(self, "the step would leave the number type");
     }
     rule.l2 = 0;
@@ -111,11 +111,11 @@ static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *thet
 }
 
 static psgd_status check_finite(psgd_optimizer *self, const void *const *gradient, const void *const *v,
-                                const void *const *h, double *most, bool *skip)
+                                const void *const *h, double *max, bool *skip)
 {
     double ignored;
-    *most = 0;
-    int bad = self->settings.check ? find_bad(self, gradient, 1, most) : -1;
+    *max = 0;
+    int bad = self->settings.check ? find_bad(self, gradient, 1, max) : -1;
     const char *what = "gradient";
     if (bad < 0 && h) {
         bad = find_bad(self, h, self->settings.fit.pairs, &ignored);
@@ -191,14 +191,14 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
     const method_ops *ops = self->ops;
     const optim_settings *set = &self->settings;
     bool update = psgd__optim_update_due(self), takes = update && optim_uses_products(self), skip;
-    double most;
-    PSGD_TRY(check_finite(self, gradient, takes ? v : NULL, takes ? h : NULL, &most, &skip));
+    double max;
+    PSGD_TRY(check_finite(self, gradient, takes ? v : NULL, takes ? h : NULL, &max, &skip));
     if (skip) return PSGD_OK;
 
     double rate = psgd_optimizer_rate(self);
     step_rule rule = {.keep = (real)(1 - rate * set->decay), .rate = (real)rate, .l2 = (real)set->l2};
     bool apart = ops->whole || clips(set);
-    if (!apart && !(rate * most / (1 - set->momentum) <= (double)REAL_MAX / 4)) {
+    if (!apart && !(rate * max / (1 - set->momentum) <= (double)REAL_MAX / 4)) {
         return psgd__optim_skip(self, "the step would leave the number type");
     }
     method_args a = {.self = self, .step = self->now.step + 1 - self->now.skipped, .rule = rule, .update = update};
@@ -249,8 +249,8 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     self->ops = ops;
     for (int i = 0; i < self->part_count; i++) {
         part *p = &self->parts[i];
-        p->state_numbers = ops->numbers ? ops->numbers(self, p) : 0;
-        if (!psgd__add_fits(self->state_numbers, p->state_numbers, &self->state_numbers)) {
+        p->state_size = ops->size ? ops->size(self, p) : 0;
+        if (!psgd__add_fits(self->state_size, p->state_size, &self->state_size)) {
             return psgd__fail(PSGD_ERR_NO_MEMORY, "the state of %s is larger than can be counted", self->kind->name);
         }
     }
@@ -263,11 +263,11 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     if (!psgd__mul_fits(self->largest, set->fit.pairs, &probe)) probe = INT64_MAX;
     for (int i = 0; i < self->part_count; i++) {
         if (!runs_beside(self, i)) continue;
-        int64_t numbers = self->parts[i].n * set->fit.pairs;
-        if (numbers > self->probe_stride) self->probe_stride = numbers;
+        int64_t size = self->parts[i].n * set->fit.pairs;
+        if (size > self->probe_stride) self->probe_stride = size;
     }
     if (probe < self->probe_stride * self->work.slices) probe = self->probe_stride * self->work.slices;
-    self->state = psgd__alloc(self->context, self->state_numbers, sizeof(real));
+    self->state = psgd__alloc(self->context, self->state_size, sizeof(real));
     self->direction = psgd__alloc(self->context, apart ? self->total : 0, sizeof(real));
     self->probe = psgd__alloc(self->context, probes ? probe : 0, sizeof(real));
     if (!self->state || !self->direction || !self->probe) {
@@ -277,7 +277,7 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     int64_t at = 0;
     for (int i = 0; i < self->part_count; i++) {
         self->parts[i].state = (real *)self->state + at;
-        at += self->parts[i].state_numbers;
+        at += self->parts[i].state_size;
     }
     return PSGD_OK;
 }

@@ -8,21 +8,21 @@
 enum { WIDEST = 512, PANEL = 16 };
 
 /* Least and most of the diagonal, from Q times the columns of I, a few at a time. */
-static psgd_status diagonal(const group *self, double *least, double *most)
+static psgd_status diagonal(const group *self, double *min, double *max)
 {
     int64_t n = self->n;
     real *panel = psgd__alloc(self->context, n * PANEL, sizeof(real));
     if (!panel) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the diagonal of %s", self->ops->kind.name);
-    *least = HUGE_VAL;
-    *most = -HUGE_VAL;
+    *min = HUGE_VAL;
+    *max = -HUGE_VAL;
     for (int64_t from = 0; from < n; from += PANEL) {
         int64_t count = n - from < PANEL ? n - from : PANEL;
         memset(panel, 0, (size_t)(n * PANEL) * sizeof(real));
         for (int64_t j = 0; j < count; j++) panel[j * n + from + j] = 1;
         self->ops->mul(self, view_rows(panel, n, count));
         for (int64_t j = 0; j < count; j++) {
-            *least = fmin(*least, (double)panel[j * n + from + j]);
-            *most = fmax(*most, (double)panel[j * n + from + j]);
+            *min = fmin(*min, (double)panel[j * n + from + j]);
+            *max = fmax(*max, (double)panel[j * n + from + j]);
         }
     }
     psgd__free(self->context, panel);

@@ -43,8 +43,8 @@ bool guard_after(group *unit, double c, double largest)
 /* Sets the bounds to where the unit is; true where that is outside. A unit without numbers is never outside. */
 static bool look(group *unit)
 {
-    double most = (double)psgd__group_largest(unit);
-    unit->top = unit->bottom = most == 0 ? 0 : log2(most);
+    double max = (double)psgd__group_largest(unit);
+    unit->top = unit->bottom = max == 0 ? 0 : log2(max);
     return !(fabs(unit->top) <= LIMIT / unit->share);
 }
 

@@ -29,7 +29,7 @@ static double by_second(const unit_measure *m)
 {
     group *unit = m->unit;
     const group_pair *p = m->pair;
-    if (!m->captured) unit->ops->project(unit, p->A, p->B, 1, false, m->spare);
+    if (!m->fused) unit->ops->project(unit, p->A, p->B, 1, false, m->spare);
     if (p->gram != 0) psgd__group_gram(unit, false, fabs(p->gram), m->spare);
     if (p->gram_inverse != 0) psgd__group_gram(unit, true, fabs(p->gram_inverse), m->spare);
 

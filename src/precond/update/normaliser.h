@@ -19,7 +19,7 @@ typedef struct unit_measure {
     real *spare;     /* of the same size, where the normaliser says that it needs one */
     double largest;  /* max |R| */
     double spectral; /* ||R||_2 or a bound, or infinity where nobody has looked yet */
-    bool captured;   /* pair is empty; spare, where needed, is Pi(AA' + BB') already */
+    bool fused;      /* pair is empty; spare, where needed, is Pi(AA' + BB') already */
     int exponent;    /* A and B of the pair are the true ones times 2^-exponent */
     double weight;
     double step;

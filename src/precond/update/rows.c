@@ -171,7 +171,7 @@ static void step_rows(update *u, const matrix *m, const formed *f, const expecta
                             .spare = sum,
                             .largest = largest,
                             .spectral = largest,
-                            .captured = true,
+                            .fused = true,
                             .exponent = u->exponent,
                             .weight = form_weight(u->exponent),
                             .step = self->settings.step};
@@ -219,9 +219,9 @@ psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd
                 .measure = normaliser_at(self->settings.norm),
                 .exponent = f.exponent,
                 .count = 1,
-                .numbers = (double)n,
-                .h_most = f.h_most,
-                .v_most = f.v_most};
+                .size = (double)n,
+                .h_max = f.h_max,
+                .v_max = f.v_max};
     step_rows(&u, &m, &f, &e, where, rows);
     PSGD_TRY(psgd__group_units(m.columns, &pair, update_unit, &u));
     update_count(&u);

@@ -10,8 +10,8 @@
 static psgd_status measure_unit(group *unit, const group_pair *pair, void *data)
 {
     (void)pair;
-    int64_t *most = data, numbers = unit->ops->r_numbers(unit);
-    if (numbers > *most) *most = numbers;
+    int64_t *max = data, size = unit->ops->r_size(unit);
+    if (size > *max) *max = size;
     return PSGD_OK;
 }
 
@@ -39,9 +39,9 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     PSGD_TRY(psgd__group_units(root, &empty, measure_unit, &r));
     self->at_A = psgd__work_reserve(self->work, tensors, sizeof(real));
     self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : tensors, sizeof(real));
-    bool one_pass = !set->integrate && !set->unbiased && root->ops->capture;
-    self->capture = one_pass ? root->ops->capture_numbers(root) : 0;
-    if (self->capture > r) r = self->capture;
+    bool one_pass = !set->integrate && !set->unbiased && root->ops->fused;
+    self->fused = one_pass ? root->ops->fused_size(root) : 0;
+    if (self->fused > r) r = self->fused;
     self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * r : r, sizeof(real));
     if (!set->unbiased) return PSGD_OK;
 

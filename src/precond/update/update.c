@@ -15,12 +15,12 @@ enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron
 /* Numbers below SMALL may not be squared without a look at what is lost. VANISHING: see vanishing. */
 #ifdef PSGD_REAL_F64
 static const double SMALL = 0x1p-400, VANISHING = 0x1p-24;
-enum { MOST_MAGNIFIED = 800 };
-static const double LEAST_CAPTURED = 0x1p-300, MOST_CAPTURED = 0x1p400;
+enum { MAX_MAGNIFIED = 800 };
+static const double MIN_CAPTURED = 0x1p-300, MAX_CAPTURED = 0x1p400;
 #else
 static const double SMALL = 0x1p-40, VANISHING = 0x1p-10;
-enum { MOST_MAGNIFIED = 100 };
-static const double LEAST_CAPTURED = 0x1p-50, MOST_CAPTURED = 0x1p60;
+enum { MAX_MAGNIFIED = 100 };
+static const double MIN_CAPTURED = 0x1p-50, MAX_CAPTURED = 0x1p60;
 #endif
 
 /* R of one unit into the workspace. */
@@ -42,9 +42,9 @@ static bool vanishing(const update *u, const unit_measure *m, double c)
     const group_pair *p = m->pair;
     if (!p->B.x || c * m->largest < VANISHING) return false;
     int e = m->exponent;
-    double h_most = ldexp(u->h_most, -e), v_most = ldexp(u->v_most, -e);
-    double R = sqrt((double)m->unit->n * m->largest), most = u->numbers * (h_most * h_most + v_most * v_most);
-    if (R > VANISHING * sqrt(most)) return false;
+    double h_max = ldexp(u->h_max, -e), v_max = ldexp(u->v_max, -e);
+    double R = sqrt((double)m->unit->n * m->largest), max = u->size * (h_max * h_max + v_max * v_max);
+    if (R > VANISHING * sqrt(max)) return false;
     double v = VANISHING * la_view_norm(p->v, e);
     double h = VANISHING * la_view_norm(p->h, e) + u->self->settings.damping * v;
     if (la_view_norm(p->A, 0) <= h && la_view_norm(p->B, 0) <= v) return true;
@@ -86,9 +86,9 @@ static void magnify(group_pair *pair, int e)
 /* 0, or how much smaller than 1 A and B of this unit are where their squares come near the smallest numbers. */
 static int smallness(const group_pair *pair)
 {
-    double most = fmax((double)la_view_max(pair->A), (double)la_view_max(pair->B));
-    most = fmax(most, sqrt(fabs(pair->gram) + fabs(pair->gram_inverse)));
-    return most > 0 && most < SMALL ? (int)fmin(-ilogb(most), MOST_MAGNIFIED) : 0;
+    double max = fmax((double)la_view_max(pair->A), (double)la_view_max(pair->B));
+    max = fmax(max, sqrt(fabs(pair->gram) + fabs(pair->gram_inverse)));
+    return max > 0 && max < SMALL ? (int)fmin(-ilogb(max), MAX_MAGNIFIED) : 0;
 }
 
 typedef struct part_asked {
@@ -133,7 +133,7 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
     unit_measure m = {.unit = unit,
                       .pair = &pair,
                       .R = R,
-                      .spare = R + unit->ops->r_numbers(unit),
+                      .spare = R + unit->ops->r_size(unit),
                       .spectral = HUGE_VAL,
                       .exponent = u->exponent,
                       .step = u->self->settings.step};
@@ -173,17 +173,17 @@ void update_count(const update *u)
     }
 }
 
-typedef struct captured_update {
+typedef struct fused_update {
     update common;
     const group_raw *raw;
-    group_captured unit[SPEC_MAX_MODES], second[SPEC_MAX_MODES];
+    group_fused unit[SPEC_MAX_DIMS], second[SPEC_MAX_DIMS];
     int at; /* the next unit */
-} captured_update;
+} fused_update;
 
-static psgd_status step_captured(group *unit, const group_pair *pair, void *data)
+static psgd_status step_fused(group *unit, const group_pair *pair, void *data)
 {
-    captured_update *c = data;
-    const group_captured *own = &c->unit[c->at];
+    fused_update *c = data;
+    const group_fused *own = &c->unit[c->at];
     unit_measure m = {.unit = unit,
                       .pair = pair,
                       .R = own->R,
@@ -191,7 +191,7 @@ static psgd_status step_captured(group *unit, const group_pair *pair, void *data
                       .spare = c->second[c->at].R,
                       .largest = own->largest,
                       .spectral = own->spectral,
-                      .captured = true,
+                      .fused = true,
                       .weight = 1,
                       .step = c->common.self->settings.step};
     c->at++;
@@ -201,44 +201,44 @@ static psgd_status step_captured(group *unit, const group_pair *pair, void *data
 
 static psgd_status count_safe(group *unit, const group_pair *pair, void *data)
 {
-    captured_update *c = data;
-    const group_captured *own = &c->unit[c->at++];
+    fused_update *c = data;
+    const group_fused *own = &c->unit[c->at++];
     (void)pair;
-    bool none = unit->ops->r_numbers(unit) == 0;
-    bool safe = none || (own->largest >= LEAST_CAPTURED && own->largest <= MOST_CAPTURED);
+    bool none = unit->ops->r_size(unit) == 0;
+    bool safe = none || (own->largest >= MIN_CAPTURED && own->largest <= MAX_CAPTURED);
     return safe ? PSGD_OK : PSGD_ERR_NOT_FINITE;
 }
 
 /* The whole update from (v, h) as they are, without copies. false, with nothing changed, where any R is outside the
  * numbers that come of squares without loss, not finite or zero: the plain path has the means and the words for that.
  */
-static bool update_captured(psgd_precond *self, const real *v, const real *h)
+static bool update_fused(psgd_precond *self, const real *v, const real *h)
 {
     const precond_settings *set = &self->settings;
     group *root = self->root;
     group_pair empty = {.A = view_rows(NULL, self->n, 1)};
     empty.B = empty.h = empty.v = empty.A;
-    captured_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
+    fused_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
     c.raw = &raw;
     real *R = psgd__work_at(self->work, self->at_R);
     /* I - cR is surely in the group, so R is not looked at. */
     bool again = root->ops->retract_again && set->norm == NORM_SPECTRAL && set->step < 0.999;
-    root->ops->capture(root, &raw, again ? NULL : R, c.unit);
+    root->ops->fused(root, &raw, again ? NULL : R, c.unit);
     if (psgd__group_units(root, &empty, count_safe, &c) != PSGD_OK) return false;
     if (normaliser_needs_spare(set->norm)) {
         raw.sign = 1;
-        root->ops->capture(root, &raw, R + self->capture, c.second);
+        root->ops->fused(root, &raw, R + self->fused, c.second);
     }
     c.at = 0;
-    psgd__group_units(root, &empty, step_captured, &c);
+    psgd__group_units(root, &empty, step_fused, &c);
     update_count(&c.common);
     return true;
 }
 
 psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, const void *v, const void *h)
 {
-    if (self->capture && count == 1 && !self->waiting && !self->plain && update_captured(self, v, h)) {
+    if (self->fused && count == 1 && !self->waiting && !self->plain && update_fused(self, v, h)) {
         return PSGD_OK;
     }
     formed f;
@@ -255,9 +255,9 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
                 .measure = normaliser_at(self->settings.norm),
                 .exponent = f.exponent,
                 .count = (double)count,
-                .numbers = (double)count * (double)self->n,
-                .h_most = f.h_most,
-                .v_most = f.v_most};
+                .size = (double)count * (double)self->n,
+                .h_max = f.h_max,
+                .v_max = f.v_max};
     PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
     update_count(&u);
     return PSGD_OK;

@@ -14,11 +14,11 @@
 typedef struct update {
     psgd_precond *self;
     normaliser measure;
-    int exponent;          /* A and B are the true ones times 2^-exponent */
-    double count;          /* pairs */
-    double numbers;        /* in h, and in v */
-    double h_most, v_most; /* their largest entries */
-    bool settle;           /* a unit has come near a limit of the number type */
+    int exponent;        /* A and B are the true ones times 2^-exponent */
+    double count;        /* pairs */
+    double size;         /* in h, and in v */
+    double h_max, v_max; /* their largest entries */
+    bool settle;         /* a unit has come near a limit of the number type */
 } update;
 
 /* The step of one unit from A, B and the grams of a pair, an update behind data. */

@@ -69,27 +69,27 @@ psgd_status form_pairs(psgd_precond *self, int64_t size, int64_t count, const re
     *f = (formed){.pair = {.A = view_rows(A, size, count), .h = view_rows((real *)h, size, count)}};
     f->pair.B = f->pair.v = view_over(f->pair.A, NULL);
 
-    real h_most;
+    real h_max;
     if (set->unbiased) {
-        h_most = unbias(self, h, A);
-        if (use_v && set->damping > 0) h_most = la_damp_max(n, A, (real)set->damping, v, A);
+        h_max = unbias(self, h, A);
+        if (use_v && set->damping > 0) h_max = la_damp_max(n, A, (real)set->damping, v, A);
     } else if (use_v && set->damping > 0) {
-        h_most = la_damp_max(n, h, (real)set->damping, v, A);
+        h_max = la_damp_max(n, h, (real)set->damping, v, A);
     } else {
-        h_most = la_copy_max(n, h, A);
+        h_max = la_copy_max(n, h, A);
     }
     if (use_v) {
         f->pair.B.x = B;
         f->pair.v.x = (real *)v;
-        real v_most = la_copy_max(n, v, B);
-        if (!isfinite((double)v_most)) return refuse("v", n, v);
-        f->v_most = (double)v_most;
-        f->v_exponent = exponent_of(v_most, INPUT_LIMIT);
+        real v_max = la_copy_max(n, v, B);
+        if (!isfinite((double)v_max)) return refuse("v", n, v);
+        f->v_max = (double)v_max;
+        f->v_exponent = exponent_of(v_max, INPUT_LIMIT);
         scale_down(n, f->v_exponent, B);
     }
-    if (!isfinite((double)h_most)) return refuse("h", n, h);
-    f->h_most = (double)h_most;
-    f->h_exponent = exponent_of(h_most, INPUT_LIMIT);
+    if (!isfinite((double)h_max)) return refuse("h", n, h);
+    f->h_max = (double)h_max;
+    f->h_exponent = exponent_of(h_max, INPUT_LIMIT);
     scale_down(n, f->h_exponent, A);
     return PSGD_OK;
 }
@@ -113,8 +113,8 @@ psgd_status form_level(int64_t n, double other, formed *f)
     if (!isfinite(a)) return refuse("Qh", n, A.x);
     if (!isfinite(b) || !isfinite(other)) return refuse("Q^-T v", B.x ? n : 0, B.x);
 
-    double most = fmax(fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent)), log_largest(other, 0));
-    int e = fabs(most) <= SQUARE_LIMIT || !isfinite(most) ? 0 : (int)most;
+    double max = fmax(fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent)), log_largest(other, 0));
+    int e = fabs(max) <= SQUARE_LIMIT || !isfinite(max) ? 0 : (int)max;
     scale_down(n, e - f->h_exponent, A.x);
     if (B.x) scale_down(n, e - f->v_exponent, B.x);
     f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);

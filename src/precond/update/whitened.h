@@ -17,7 +17,7 @@
 typedef struct formed {
     group_pair pair;
     int h_exponent, v_exponent; /* the copies are h 2^-h_exponent and v 2^-v_exponent */
-    double h_most, v_most;      /* largest entries of what was copied, before that */
+    double h_max, v_max;        /* largest entries of what was copied, before that */
     double h_norm, v_norm;      /* after form_norms */
     int exponent;               /* after form_images: A and B are the true ones times 2^-exponent */
 } formed;
