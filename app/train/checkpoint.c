@@ -3,8 +3,8 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "data/format/gzip.h"
-#include "optim/optim.h"
 #include "train/trainer.h"
+#include <psgd/optim.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -27,10 +27,12 @@ static uint64_t checksum_parts(const char *const *parts, const int64_t *bytes, i
 
 psgd_status psgd__checkpoint_write(const trainer *self, double seconds)
 {
-    char path[4096], *image;
-    int64_t image_bytes;
+    char path[4096];
+    int64_t image_bytes = psgd_optimizer_state_bytes(self->optimizer);
+    char *image = psgd__alloc(self->context, image_bytes, 1);
+    if (!image)
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of a checkpoint", (long long)image_bytes);
     snprintf(path, sizeof path, "%s/%s", self->settings.out, CHECKPOINT_FILE);
-    PSGD_TRY(psgd__optimizer_image(self->optimizer, &image, &image_bytes));
     checkpoint_head head;
     memset(&head, 0, sizeof head);
     memcpy(head.magic, magic, sizeof magic);
@@ -46,9 +48,10 @@ psgd_status psgd__checkpoint_write(const trainer *self, double seconds)
                  image_bytes;
     const char *const parts[] = {(const char *)&head, self->text, self->theta, state, image};
     const int64_t bytes[] = {(int64_t)sizeof head, head.text_bytes, head.theta_bytes, head.state_bytes, image_bytes};
-    uint64_t sum = checksum_parts(parts, bytes, 5);
     file_writer file;
-    psgd_status status = psgd__file_create(self->context, path, &file);
+    psgd_status status = psgd_optimizer_state_save(self->optimizer, image);
+    uint64_t sum = checksum_parts(parts, bytes, 5);
+    if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
     if (status == PSGD_OK) {
         for (int i = 0; status == PSGD_OK && i < 5; i++) status = psgd__file_write(&file, parts[i], bytes[i]);
         if (status == PSGD_OK) status = psgd__file_write(&file, &sum, sizeof sum);
@@ -130,7 +133,7 @@ psgd_status psgd__checkpoint_read(trainer *self, const char *folder)
                             folder, (long long)file.head.theta_bytes, (long long)own);
     }
     if (status == PSGD_OK) {
-        status = psgd__optimizer_restore(self->optimizer, file.optimizer, file.head.optimizer_bytes);
+        status = psgd_optimizer_state_load(self->optimizer, file.head.optimizer_bytes, file.optimizer);
     }
     if (status == PSGD_OK) {
         memcpy(self->theta, file.theta, (size_t)own);

@@ -103,8 +103,14 @@ psgd_status psgd_optimizer_position(const psgd_optimizer *optimizer, const void 
  * size is multiplied by the option lr-factor. */
 psgd_status psgd_optimizer_validate(psgd_optimizer *optimizer, double loss);
 
-/* All state into one file, and back into an optimizer created with the same method, tensors and options that shape its
- * state. A file that is truncated, corrupt or of something else is refused and changes nothing. */
+/* All state in memory of the caller, state_bytes long; and back, into an optimizer created with the same method,
+ * tensors and options that shape its state. What is truncated, damaged or of something else is refused and changes
+ * nothing. */
+int64_t psgd_optimizer_state_bytes(const psgd_optimizer *optimizer);
+psgd_status psgd_optimizer_state_save(const psgd_optimizer *optimizer, void *state);
+psgd_status psgd_optimizer_state_load(psgd_optimizer *optimizer, int64_t bytes, const void *state);
+
+/* The same as a file, which is replaced atomically. */
 psgd_status psgd_optimizer_save(const psgd_optimizer *optimizer, const char *path);
 psgd_status psgd_optimizer_load(psgd_optimizer *optimizer, const char *path);
 

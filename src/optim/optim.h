@@ -111,11 +111,6 @@ static inline bool optim_uses_products(const psgd_optimizer *self)
     return self->kind->fits ? self->settings.fit.criterion == CRITERION_NEWTON : self->kind->products;
 }
 
-/* All state as one block, for files that hold more than that; the caller frees it with psgd__free. A block that is
- * damaged or of something else is refused before anything changes; the optimizer must be new. */
-psgd_status psgd__optimizer_image(const psgd_optimizer *self, char **image, int64_t *bytes);
-psgd_status psgd__optimizer_restore(psgd_optimizer *self, const char *image, int64_t bytes);
-
 /* For a tensor with row-sparse gradients: whether method and options can do with those. */
 psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given);
 

@@ -1,9 +1,9 @@
 /* All of an optimizer's state as one block of bytes, and that block as a file:
  *
- *   header | shapes | the methods' slab | the state of each preconditioner | checksum
+ *   header | shapes | the method's slab | the state of each preconditioner | checksum
  *
- * Numbers are as they lie in memory, so what is restored is the same to the bit. A file is read whole and checked
- * before anything changes; should a part still not fit, what was there before is put back. */
+ * Values are stored as in memory, so training resumes bit-for-bit. Everything is checked before anything changes;
+ * should a part still not fit, the former state is restored. */
 #include "optim/optim.h"
 #include "core/checksum.h"
 #include "core/file.h"
@@ -63,12 +63,16 @@ static shape_record make_shape(const part *p)
     return record;
 }
 
-static psgd_status make_image(const psgd_optimizer *self, char **image, int64_t *bytes)
+int64_t psgd_optimizer_state_bytes(const psgd_optimizer *self)
 {
+    return self ? image_bytes(self) : 0;
+}
+
+psgd_status psgd_optimizer_state_save(const psgd_optimizer *self, void *bytes)
+{
+    if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer and a buffer");
     state_header head = make_header(self);
-    *bytes = head.bytes;
-    char *at = *image = psgd__alloc(self->context, head.bytes, 1);
-    if (!at) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)head.bytes);
+    char *at = bytes;
     memcpy(at, &head, sizeof head);
     at += sizeof head;
     for (int i = 0; i < self->part_count; i++, at += sizeof(shape_record)) {
@@ -87,21 +91,28 @@ static psgd_status make_image(const psgd_optimizer *self, char **image, int64_t 
         PSGD_TRY(psgd_precond_state_save(self->joint, at));
         at += psgd_precond_state_bytes(self->joint);
     }
-    uint64_t sum = psgd__checksum_add(CHECKSUM_START, *image, at - *image);
+    uint64_t sum = psgd__checksum_add(CHECKSUM_START, bytes, at - (char *)bytes);
     memcpy(at, &sum, sizeof sum);
     return PSGD_OK;
+}
+
+static psgd_status make_image(const psgd_optimizer *self, char **image)
+{
+    int64_t bytes = image_bytes(self);
+    *image = psgd__alloc(self->context, bytes, 1);
+    if (!*image) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)bytes);
+    return psgd_optimizer_state_save(self, *image);
 }
 
 psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
 {
     if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "save needs an optimizer and a path");
-    char *image;
-    int64_t bytes;
+    char *image = NULL;
     file_writer file;
-    psgd_status status = make_image(self, &image, &bytes);
+    psgd_status status = make_image(self, &image);
     if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
     if (status == PSGD_OK) {
-        status = psgd__file_write(&file, image, bytes);
+        status = psgd__file_write(&file, image, image_bytes(self));
         if (status == PSGD_OK) {
             status = psgd__file_publish(&file);
         } else {
@@ -112,37 +123,28 @@ psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
     return status;
 }
 
-/* The whole file, with its head and checksum looked at. */
-static psgd_status read_image(const psgd_optimizer *self, const char *path, char **image, int64_t *bytes)
+/* The size, the header and the checksum. */
+static psgd_status check_bytes(const void *image, int64_t bytes)
 {
-    FILE *stream = fopen(path, "rb");
-    if (!stream) return psgd__fail(PSGD_ERR_IO, "cannot open %s", path);
-    state_header head;
-    psgd_status status = PSGD_OK;
-    if (fread(&head, sizeof head, 1, stream) != 1 || memcmp(head.magic, magic, sizeof magic) != 0) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "%s is not the state of an optimizer", path);
-    } else if (fseeko(stream, 0, SEEK_END) || ftello(stream) != head.bytes) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "%s should have %lld bytes and has %lld: it is truncated or damaged", path,
-                            (long long)head.bytes, (long long)ftello(stream));
-    } else {
-        *bytes = head.bytes;
-        *image = psgd__alloc(self->context, head.bytes, 1);
-        rewind(stream);
-        if (!*image) {
-            status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the %lld bytes of %s", (long long)head.bytes, path);
-        } else if (fread(*image, (size_t)head.bytes, 1, stream) != 1) {
-            status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
-        }
-    }
-    fclose(stream);
-    if (status != PSGD_OK) return status;
-
     uint64_t sum;
-    int64_t body = *bytes - (int64_t)sizeof sum;
-    memcpy(&sum, *image + body, sizeof sum);
-    return psgd__checksum_add(CHECKSUM_START, *image, body) == sum
-               ? PSGD_OK
-               : psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
+    state_header head;
+    if (bytes < (int64_t)(sizeof head + sizeof sum)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%lld bytes are not the state of an optimizer", (long long)bytes);
+    }
+    int64_t body = bytes - (int64_t)sizeof sum;
+    memcpy(&head, image, sizeof head);
+    memcpy(&sum, (const char *)image + body, sizeof sum);
+    if (memcmp(head.magic, magic, sizeof magic) != 0) {
+        return psgd__fail(PSGD_ERR_FORMAT, "these bytes are not the state of an optimizer");
+    }
+    if (head.bytes != bytes) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state should have %lld bytes and has %lld: it is truncated or damaged",
+                          (long long)head.bytes, (long long)bytes);
+    }
+    if (psgd__checksum_add(CHECKSUM_START, image, body) != sum) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: its checksum is wrong");
+    }
+    return PSGD_OK;
 }
 
 static psgd_status check_image(const psgd_optimizer *self, const char *image)
@@ -193,49 +195,49 @@ static psgd_status put_image(psgd_optimizer *self, const char *image)
     return PSGD_OK;
 }
 
-psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)
+psgd_status psgd_optimizer_state_load(psgd_optimizer *self, int64_t bytes, const void *image)
 {
-    if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "load needs an optimizer and a path");
-    char *image = NULL, *before = NULL;
-    int64_t bytes;
-    psgd_status status = read_image(self, path, &image, &bytes);
-    if (status == PSGD_OK) status = check_image(self, image);
-    if (status == PSGD_OK) status = make_image(self, &before, &bytes);
+    if (!self || !image) return psgd__fail(PSGD_ERR_ARGUMENT, "state_load needs an optimizer and bytes");
+    char *before = NULL;
+    PSGD_TRY(check_bytes(image, bytes));
+    PSGD_TRY(check_image(self, image));
+    psgd_status status = make_image(self, &before);
     if (status == PSGD_OK) {
         status = put_image(self, image);
-        if (status != PSGD_OK) {
-            status = psgd__fail_in(status, "%s", path);
-            (void)put_image(self, before); /* it has just been made from this object */
-        }
+        if (status != PSGD_OK) (void)put_image(self, before); /* it was made from this very object */
     }
-    psgd__free(self->context, image);
     psgd__free(self->context, before);
     return status;
 }
 
-psgd_status psgd__optimizer_image(const psgd_optimizer *self, char **image, int64_t *bytes)
+static psgd_status read_file(const psgd_context *context, const char *path, char **image, int64_t *bytes)
 {
-    *image = NULL;
-    psgd_status status = make_image(self, image, bytes);
-    if (status == PSGD_OK) return PSGD_OK;
-    psgd__free(self->context, *image);
-    *image = NULL;
+    FILE *stream = fopen(path, "rb");
+    if (!stream) return psgd__fail(PSGD_ERR_IO, "cannot open %s", path);
+    psgd_status status = PSGD_OK;
+    *bytes = fseeko(stream, 0, SEEK_END) ? -1 : (int64_t)ftello(stream);
+    rewind(stream);
+    if (*bytes < 0) {
+        status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
+    } else if (!(*image = psgd__alloc(context, *bytes, 1))) {
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the %lld bytes of %s", (long long)*bytes, path);
+    } else if (fread(*image, 1, (size_t)*bytes, stream) != (size_t)*bytes) {
+        status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
+    }
+    fclose(stream);
     return status;
 }
 
-psgd_status psgd__optimizer_restore(psgd_optimizer *self, const char *image, int64_t bytes)
+psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)
 {
-    uint64_t sum;
-    state_header head;
-    if (bytes < (int64_t)(sizeof head + sizeof sum)) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state of the optimizer is cut off");
+    if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "load needs an optimizer and a path");
+    char *image = NULL;
+    int64_t bytes = 0;
+    psgd_status status = read_file(self->context, path, &image, &bytes);
+    if (status == PSGD_OK) {
+        status = psgd_optimizer_state_load(self, bytes, image);
+        if (status != PSGD_OK) status = psgd__fail_in(status, "%s", path);
     }
-    memcpy(&head, image, sizeof head);
-    memcpy(&sum, image + bytes - sizeof sum, sizeof sum);
-    if (memcmp(head.magic, magic, sizeof magic) != 0 || head.bytes != bytes ||
-        psgd__checksum_add(CHECKSUM_START, image, bytes - (int64_t)sizeof sum) != sum) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state of the optimizer is damaged");
-    }
-    PSGD_TRY(check_image(self, image));
-    return put_image(self, image);
+    psgd__free(self->context, image);
+    return status;
 }
