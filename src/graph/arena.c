@@ -1,7 +1,7 @@
-/* Where every array of a graph lives: one arena.
+/* The arena: one block that holds every array of a graph.
  *
- * Values, tangents and what ops keep have a place each. A gradient is needed from the last node that reads the value
- * down to the node itself, so gradients share places where those stretches do not meet. */
+ * Values, tangents and the scratch of ops have a place each. A gradient is live from the last node that reads the value
+ * down to the node itself; gradients whose lifetimes do not overlap share memory. */
 #include "graph/graph.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 enum { LINE = 64 };
 
 typedef struct arena {
-    int64_t bytes; /* -1: more than can be counted */
+    int64_t bytes; /* -1: overflow */
 } arena;
 
 static int64_t rounded(int64_t bytes)
@@ -31,7 +31,7 @@ static int64_t reserve(arena *to, int64_t bytes)
     return at;
 }
 
-/* What the loss depends on, who reads a node last, and who writes its gradient first. */
+/* Marks what the loss depends on, the last reader of each node, and who writes its gradient first. */
 static void trace(psgd_graph *self)
 {
     self->nodes[self->loss].used = true;
@@ -54,7 +54,7 @@ static bool has_gradient(const graph_node *node)
     return node->used && node->op && node->call.output.live;
 }
 
-/* The lowest place at which no gradient that is needed at the same time lies. Nodes from..count-1 have theirs. */
+/* The lowest place that overlaps no gradient live at the same time. Later nodes have theirs already. */
 static int64_t lowest_place(const psgd_graph *self, int index)
 {
     const graph_node *node = &self->nodes[index];
@@ -90,7 +90,7 @@ typedef struct places {
     int64_t value, tangent, memory, state;
 } places;
 
-/* The second pass of the same reservations, when the arena is there, gives the same places. */
+/* Runs once to measure the arena and once to set pointers; both passes give the same places. */
 static places reserve_node(const graph_node *node, size_t number, arena *to)
 {
     const psgd_op_call *call = &node->call;

@@ -1,4 +1,4 @@
-/* Building a graph: every argument is checked here, and what is planned or run later trusts it. */
+/* Building a graph. Every argument is validated here; planning and running trust it. */
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ psgd_node psgd__graph_refuse(psgd_graph *self, psgd_status status)
     return -1;
 }
 
-/* Room for one more of items, each of these bytes; the new one is zero. */
+/* Doubles the array when it is full. */
 static bool grow(const psgd_context *context, void **items, int count, int *room, size_t bytes)
 {
     if (count < *room) return true;
@@ -69,17 +69,17 @@ const char *psgd__shape_text(const psgd_operand *tensor, char buffer[160])
     return buffer;
 }
 
-/* The tensor's size from its shape; an error where a size is below 1 or the whole cannot be counted. */
+/* The tensor's size from its shape; fails where a dimension is below 1 or the product overflows. */
 static psgd_status measure(psgd_operand *tensor)
 {
     if (tensor->ndim < 1 || tensor->ndim > PSGD_MAX_DIMS) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_DIMS, tensor->ndim);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d dimensions, not %d", PSGD_MAX_DIMS, tensor->ndim);
     }
     char shape[160];
     tensor->size = 1;
     for (int i = 0; i < tensor->ndim; i++) {
         if (tensor->shape[i] < 1 || !psgd__mul_fits(tensor->size, tensor->shape[i], &tensor->size)) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "the shape %s has a size below 1 or too many numbers",
+            return psgd__fail(PSGD_ERR_ARGUMENT, "the shape %s has a size below 1 or too many elements",
                               psgd__shape_text(tensor, shape));
         }
     }
@@ -98,7 +98,7 @@ static graph_node *append(psgd_graph *self)
     return node;
 }
 
-/* Whether nodes may still be added; otherwise the failure is kept. */
+/* Whether nodes may still be added; if not, records the failure. */
 static bool open_for(psgd_graph *self, const char *what)
 {
     if (!self || self->failure != PSGD_OK) return false;
@@ -129,7 +129,7 @@ static psgd_status add_parameter(psgd_graph *self, const char *name, const psgd_
     }
     int64_t end;
     if (!psgd__add_fits(self->slab, tensor->size, &end)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "parameter %s: too many numbers", name);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "parameter %s: too many elements", name);
     }
     char *copy = psgd__strdup(self->context, name);
     if (!copy || !grow(self->context, (void **)&self->parameters, self->parameter_count, &self->parameter_room,
@@ -167,7 +167,7 @@ psgd_node psgd_graph_row_parameter(psgd_graph *self, const char *name, int64_t r
     return node;
 }
 
-/* "affine (node 3) of [784, 64], [10, 784]: " before the sentence. */
+/* Prefixes the message with "affine (node 3) of [784, 64], [10, 784]: ". */
 static psgd_node refuse_op(psgd_graph *self, psgd_status status, const psgd_op *op, const psgd_op_call *call)
 {
     char shapes[400] = "", one[160];
@@ -232,8 +232,8 @@ psgd_status psgd_graph_finish(psgd_graph *self, psgd_node loss)
     const psgd_operand *tensor = &self->nodes[loss].call.output;
     if (tensor->size != 1 || !self->nodes[loss].op) {
         char shape[160];
-        return psgd__fail(PSGD_ERR_ARGUMENT, "the loss is one number that an op makes; node %d is %s", loss,
-                          psgd__shape_text(tensor, shape));
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the loss must be the result of an op and have one element; node %d is %s",
+                          loss, psgd__shape_text(tensor, shape));
     }
     if (!tensor->live) return psgd__fail(PSGD_ERR_ARGUMENT, "the loss depends on no parameter");
     self->loss = loss;
@@ -298,7 +298,7 @@ int64_t psgd_graph_bytes(const psgd_graph *self)
     return self ? self->arena_bytes : 0;
 }
 
-/* A forward counts once, a gradient three times, a gradient with Hv nine times. */
+/* A gradient costs three forward passes, a gradient with Hv nine. */
 double psgd_graph_flops(const psgd_graph *self, bool hessian)
 {
     double forward = 0;

@@ -1,4 +1,4 @@
-/* The graph: a list of nodes in the order in which they were added, which is an order in which they can run. */
+/* The graph: a list of nodes in the order of their creation, which is a topological order. */
 #ifndef PSGD_GRAPH_GRAPH_H
 #define PSGD_GRAPH_GRAPH_H
 
@@ -11,9 +11,9 @@ typedef struct graph_node {
     const psgd_op *op; /* NULL: an input or a parameter */
     psgd_op_call call; /* output is the node's own tensor, for leaves too */
     int input[PSGD_MAX_INPUTS];
-    int parameter;                  /* its number, or -1 */
+    int parameter;                  /* its index, or -1 */
     bool used;                      /* the loss depends on it */
-    int last_use;                   /* the last node that reads it and takes part in the loss */
+    int last_use;                   /* the last node on the way to the loss that reads it */
     int64_t gradient_place, region; /* bytes from the start of the gradient regions; bytes of each array */
 } graph_node;
 
@@ -22,10 +22,10 @@ typedef struct graph_parameter {
     int64_t shape[2], offset;
     psgd_node node;
     bool used;
-    /* A row parameter. */
+    /* For row parameters: */
     bool by_rows;
-    int64_t count, max; /* rows of the last run; the most that one can have */
-    int64_t *index;     /* [most] */
+    int64_t count, max; /* rows of the last run, and the longest list possible */
+    int64_t *index;     /* [max] */
     int64_t *place;     /* [shape[0]]: -1, or where a row of the matrix is in index */
 } graph_parameter;
 
@@ -36,32 +36,32 @@ struct psgd_graph {
     int count, room;
     graph_parameter *parameters;
     int parameter_count, parameter_room;
-    int64_t slab; /* numbers */
+    int64_t slab; /* elements */
     psgd_node loss;
     bool finished;
-    psgd_status failure; /* of the first call that failed, with its sentence */
+    psgd_status failure; /* of the first call that failed, with its message */
     char sentence[512];
     char *arena, *state;
     int64_t arena_bytes, gradient_bytes, state_size; /* gradient_bytes: one of the two regions of gradients */
     uint64_t seed, step;
     psgd_graph_watcher watcher;
-    void *watcher_data, *rows; /* of inputs, then from row_gradients on those of gradients */
+    void *watcher_data, *rows; /* rows of inputs; rows of gradients from row_gradients on */
     int64_t row_gradients;
 };
 
 /* Keeps the first failure for psgd_graph_finish; returns -1. */
 psgd_node psgd__graph_refuse(psgd_graph *graph, psgd_status status);
 
-/* Places every array and points the nodes at them. */
+/* Assigns every array a place in the arena and sets the nodes' pointers. */
 psgd_status psgd__graph_plan(psgd_graph *graph);
 
-/* Hands the rows of a node, whose gradient is complete, to the watcher. */
+/* Calls the watcher for a node whose output gradient is complete. */
 void psgd__graph_show(psgd_graph *graph, const graph_node *node);
 
 /* Bytes of the arena that a run touches: loss alone, with gradients, with Hv. */
 int64_t psgd__graph_touched(const psgd_graph *graph, bool gradient, bool hessian);
 
-/* Row parameters: room for their lists, and the lists for the tokens in the inputs now. */
+/* Row parameters: allocates their lists; fills them from the tokens now in the inputs. */
 psgd_status psgd__graph_plan_rows(psgd_graph *graph);
 psgd_status psgd__graph_find_rows(psgd_graph *graph);
 

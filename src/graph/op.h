@@ -1,4 +1,4 @@
-/* What the files of ops share. */
+/* Shared by the files of ops. */
 #ifndef PSGD_GRAPH_OP_H
 #define PSGD_GRAPH_OP_H
 
@@ -6,7 +6,7 @@
 
 #define OP(name) PSGD_TYPED(psgd__op_##name)
 
-/* The arrays of a call by number type: input i, the output. */
+/* The arrays of a call as real: input i, the output. */
 #define X(call, i)   ((const real *)(call)->input[i].value)
 #define TX(call, i)  ((const real *)(call)->input[i].tangent)
 #define DX(call, i)  ((real *)(call)->input[i].gradient)
@@ -22,7 +22,7 @@ static inline psgd_status op_inputs(const psgd_op_call *call, int count)
     return psgd__fail(PSGD_ERR_ARGUMENT, "it takes %d inputs, not %d", count, call->input_count);
 }
 
-/* One number: the shape of a loss. */
+/* The shape of a loss. */
 static inline void op_scalar(psgd_op_call *call)
 {
     call->output.ndim = 1;

@@ -1,7 +1,8 @@
-/* The built-in ops. To add one: a file with its table, a line here, one in builtin.c and a call in build.c.
+/* The built-in ops. To add one: a file in op/ with its table and a line in the list below.
  *
- * Kernels are typed; an op's options are the structs below, copied into the graph. In the formulas x is an input, y the
- * output, d.. a gradient, t.. a tangent. */
+ * The second column says how psgd_graph_<name> is made: UNARY (graph, x) and BINARY (graph, a, b) are generated from
+ * the list, OWN is written out in build.c because it takes options. The graph keeps a copy of the options, which are
+ * the structs below. In the formulas x is an input, y the output, d.. a gradient, t.. a tangent. */
 #ifndef PSGD_GRAPH_OPS_H
 #define PSGD_GRAPH_OPS_H
 
@@ -11,36 +12,36 @@
 #include <psgd/graph.h>
 
 #define PSGD_OPS(X)                                                                                                    \
-    X(affine)                                                                                                          \
-    X(relu)                                                                                                            \
-    X(tanh)                                                                                                            \
-    X(sigmoid)                                                                                                         \
-    X(add)                                                                                                             \
-    X(multiply)                                                                                                        \
-    X(softmax)                                                                                                         \
-    X(decoder)                                                                                                         \
-    X(logistic)                                                                                                        \
-    X(squared)                                                                                                         \
-    X(l2)                                                                                                              \
-    X(convolution)                                                                                                     \
-    X(max_pool)                                                                                                        \
-    X(mean_pool)                                                                                                       \
-    X(rnn)                                                                                                             \
-    X(lstm)                                                                                                            \
-    X(embedding)                                                                                                       \
-    X(dropout)                                                                                                         \
-    X(response_norm)                                                                                                   \
-    X(batch_norm)                                                                                                      \
-    X(gain)                                                                                                            \
-    X(reshape)                                                                                                         \
-    X(permute)                                                                                                         \
-    X(concat)                                                                                                          \
-    X(slice)
+    X(affine, BINARY)                                                                                                  \
+    X(relu, OWN)                                                                                                       \
+    X(tanh, UNARY)                                                                                                     \
+    X(sigmoid, UNARY)                                                                                                  \
+    X(add, BINARY)                                                                                                     \
+    X(multiply, BINARY)                                                                                                \
+    X(softmax, BINARY)                                                                                                 \
+    X(decoder, OWN)                                                                                                    \
+    X(logistic, BINARY)                                                                                                \
+    X(squared, BINARY)                                                                                                 \
+    X(l2, OWN)                                                                                                         \
+    X(convolution, OWN)                                                                                                \
+    X(max_pool, OWN)                                                                                                   \
+    X(mean_pool, OWN)                                                                                                  \
+    X(rnn, BINARY)                                                                                                     \
+    X(lstm, BINARY)                                                                                                    \
+    X(embedding, BINARY)                                                                                               \
+    X(dropout, OWN)                                                                                                    \
+    X(response_norm, OWN)                                                                                              \
+    X(batch_norm, OWN)                                                                                                 \
+    X(gain, BINARY)                                                                                                    \
+    X(reshape, OWN)                                                                                                    \
+    X(permute, OWN)                                                                                                    \
+    X(concat, OWN)                                                                                                     \
+    X(slice, OWN)
 
-#define PSGD_DECLARE_OP(name) extern const psgd_op psgd__op_##name##_f32, psgd__op_##name##_f64;
+#define PSGD_DECLARE_OP(name, builder) extern const psgd_op psgd__op_##name##_f32, psgd__op_##name##_f64;
 PSGD_OPS(PSGD_DECLARE_OP)
 
-/* Every built-in op for a number type, from 0; NULL past the last. */
+/* Built-in op number index of a dtype, from 0; NULL past the last. */
 const psgd_op *psgd__op_at(psgd_dtype dtype, int index);
 
 typedef struct relu_options {
@@ -72,17 +73,17 @@ typedef struct batch_norm_options {
     double epsilon;
 } batch_norm_options;
 
-typedef struct shape_options { /* reshape: a new shape; permute: the order of modes */
+typedef struct shape_options { /* reshape: the new shape; permute: the order of dimensions */
     int ndim;
     int64_t shape[PSGD_MAX_DIMS];
 } shape_options;
 
-typedef struct range_options { /* slice; concat uses mode alone */
-    int mode;
+typedef struct range_options { /* slice; concat uses axis alone */
+    int axis;
     int64_t from, count;
 } range_options;
 
-/* The last mode, and how many numbers each sample has. */
+/* The last dimension, and the size of one sample. */
 static inline int64_t tensor_samples(const psgd_operand *x)
 {
     return x->shape[x->ndim - 1];

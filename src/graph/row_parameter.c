@@ -1,13 +1,13 @@
-/* Row parameters: which rows of a matrix the tokens of a run name.
+/* Row parameters: which rows of a matrix the tokens of a run select.
  *
- * The list is made before a run from the inputs, in the order of the matrix, so it is the same whatever the order of
- * the tokens. Finding it costs a sort of the tokens; no part of the matrix is looked at. */
+ * The list is built from the inputs before a run and sorted, so it does not depend on the order of the tokens. The cost
+ * is a sort of the tokens; the matrix itself is not read. */
 #include "graph/graph.h"
 #include "graph/ops.h"
 
 #include <stdlib.h>
 
-/* Input k of a node is the matrix of an embedding whose tokens are an input of the graph. */
+/* Whether input k of a node is the matrix of an embedding whose tokens are an input of the graph. */
 static bool reads_rows(const psgd_graph *self, const graph_node *node, int k)
 {
     return node->op == PSGD_PICK(self->dtype, &psgd__op_embedding) && k == 1 && !self->nodes[node->input[0]].op &&
@@ -52,7 +52,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The words of one embedding that are not in the list yet. */
+/* Appends the words of one embedding that are not in the list yet. */
 static psgd_status add_words(psgd_graph *self, const graph_node *node, graph_parameter *p)
 {
     const psgd_operand *tokens = &self->nodes[node->input[0]].call.output;

@@ -1,4 +1,4 @@
-/* Running a graph: values forward, gradients back, and their derivatives along v in the same pass. */
+/* Running a graph: values forward, gradients backward, and their derivatives along v in the same pass. */
 #include "graph/graph.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@ static psgd_status check_run(const psgd_graph *self, const void *theta, const do
     return PSGD_OK;
 }
 
-/* Points the parameters of every op at the caller's slabs, and the rest of a call at this run. */
+/* Points the parameters of every op at the caller's slabs and fills in the rest of the calls. */
 static void bind_slabs(psgd_graph *self, const slabs *to, bool training)
 {
     size_t number = psgd_dtype_size(self->dtype);

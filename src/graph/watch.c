@@ -1,8 +1,8 @@
-/* A look inside a gradient, for methods that want more of it than its numbers. */
+/* Watchers: the backward pass shows them inputs and output gradients of affine maps and convolutions. */
 #include "graph/graph.h"
 #include "graph/op/watched_rows.h"
 
-/* The number of the parameter that is the op's matrix, or -1. */
+/* The index of the parameter that is the op's matrix, or -1. */
 static int matrix_of(const psgd_graph *self, const graph_node *node)
 {
     return node->op && node->used && node->call.input_count > 1 ? self->nodes[node->input[1]].parameter : -1;

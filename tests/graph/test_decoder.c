@@ -1,5 +1,5 @@
-/* The decoder against the ops that it joins, an affine map and a softmax: loss, gradient and Hv on sizes that fill
- * blocks, panels and tiles, and that do not. */
+/* The decoder against the two ops that it fuses, an affine map and a softmax: loss, gradient and Hv on sizes that fill
+ * blocks, panels and tiles, and on sizes that do not. */
 #include "support.h"
 
 #include <omp.h>
@@ -104,7 +104,7 @@ static void it_is_an_affine_map_and_a_softmax(void **state)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) compare(all[i], 1);
 }
 
-/* e^logit overflows in each number type, and its inverse. */
+/* e^logit overflows in each dtype, and so does its inverse. */
 static void large_logits_are_safe(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The graph as its user sees it: a hand-computed case, what a wrong shape is told, an op of one's own, state that is
- * carried over, masks, and memory. */
+/* The graph as its user sees it: a hand-computed case, error messages for wrong shapes, a user's op, carried state,
+ * dropout masks, and memory. */
 #include "support.h"
 
 #include "core/status.h"
@@ -111,14 +111,14 @@ static void a_shape_that_does_not_fit_is_named(void **state)
         {"affine (node 3) of [2, 6, 2], [3, 5]: 12 features need a matrix of 13 columns", wrong_affine},
         {"convolution (node 3) of [2, 5, 6, 3], [3, 19]: a window 5 x 2 of 2 channels needs a matrix of 21",
          wrong_convolution},
-        {"the window 10 x 10 is larger than the padded picture 5 x 6", wrong_window},
+        {"the window 10 x 10 is larger than the padded image 5 x 6", wrong_window},
         {"add (node 2) of [2, 6, 2], [2, 5, 6, 3]: both must have the same shape", wrong_add},
         {"max_pool (node 2) of [2, 5, 6, 3]: a window of 7", wrong_pool},
         {"the probability must be at least 0 and below 1, not 1", wrong_dropout},
         {"lstm (node 4) of [2, 2, 6], [8, 6]: 2 features need a matrix [4 hidden, 2 + hidden + 1]", wrong_lstm},
         {"gain (node 3) of [2, 5, 6, 3], [30, 2]: it needs a matrix of 2 columns and 60 or, for channels, 2 rows",
          wrong_gain},
-        {"24 numbers do not make the new shape", wrong_reshape},
+        {"24 elements do not fit the new shape", wrong_reshape},
         {"input (node 2): the shape [4, 0] has a size below 1", wrong_input},
         {"there is a parameter W already", wrong_name},
     };
@@ -140,7 +140,7 @@ static void a_loss_is_one_number(void **state)
     psgd_node x = psgd_graph_input(g, 2, (int64_t[]){2, 3});
     psgd_node y = psgd_graph_affine(g, x, psgd_graph_parameter(g, "W", 2, 3));
     assert_fails(psgd_graph_finish(g, y), PSGD_ERR_ARGUMENT,
-                 "the loss is one number that an op makes; node 2 is [2, 3]");
+                 "the loss must be the result of an op and have one element; node 2 is [2, 3]");
     psgd_graph_free(g);
 }
 
@@ -165,7 +165,7 @@ static void a_label_out_of_range_is_named(void **state)
     psgd_graph_free(g);
 }
 
-/* An op of the user's own: y = x^3. */
+/* A user's op: y = x^3. */
 static psgd_status cube_check(psgd_op_call *call)
 {
     call->output.ndim = call->input[0].ndim;
@@ -220,7 +220,7 @@ static void an_op_of_ones_own(void **state)
     psgd_graph_free(g);
 }
 
-/* Two halves of a sequence with the state carried over give the outputs of the whole; a reset starts anew. */
+/* Two halves of a sequence with carried state give the outputs of the whole; a reset starts from zero. */
 static void carried_state_joins_sequences(void **state)
 {
     (void)state;
@@ -253,7 +253,7 @@ static void carried_state_joins_sequences(void **state)
     }
 }
 
-/* The share of zeros is the probability, the rest is scaled, another step has another mask, the same step the same. */
+/* The fraction of zeros is the probability, the rest is scaled; the same step repeats the mask, another changes it. */
 static void masks_follow_seed_and_step(void **state)
 {
     (void)state;
@@ -307,8 +307,8 @@ static void watch_rows(void *data, int parameter, int64_t count, const void *inp
     }
 }
 
-/* The gradient is the mean over samples of sum_places d x', and both come times places^(1/4). A matrix of another op is
- * not shown. */
+/* The gradient is the mean over samples of sum_places d x', and both factors are scaled by places^(1/4). The watcher
+ * does not see the matrices of other ops. */
 static void rows_that_a_watcher_sees_make_the_gradient(void **state)
 {
     (void)state;
@@ -351,7 +351,7 @@ static psgd_status build_all(const psgd_context *context, psgd_graph **g)
     return psgd_graph_finish(*g, psgd_graph_softmax(*g, h, y));
 }
 
-/* Each allocation in turn fails: a status, nothing leaked. Runs allocate nothing. */
+/* Each allocation fails in turn: an error status and no leak. Runs allocate nothing. */
 static void memory_that_is_not_there(void **state)
 {
     (void)state;

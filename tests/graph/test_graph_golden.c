@@ -1,4 +1,5 @@
-/* Loss, gradient and Hv against PyTorch's double backward: tests/golden/graph.txt, made by make_graph.py beside it. */
+/* Loss, gradient and Hv against PyTorch's double backward: tests/golden/graph.txt, written by make_graph.py next to it.
+ */
 #include "support.h"
 
 #include "model/model.h"
@@ -10,7 +11,7 @@ static void wave(int64_t n, double scale, double speed, double phase, double *x)
     for (int64_t i = 0; i < n; i++) x[i] = scale * sin(speed * (double)i + phase);
 }
 
-/* Sines of squares, which no window sees as a wave. */
+/* Sines of squares: no window sees a periodic pattern. */
 static void chirp(int64_t n, double scale, double *x)
 {
     for (int64_t i = 0; i < n; i++) x[i] = scale * sin(0.37 * ((double)i * (double)i));

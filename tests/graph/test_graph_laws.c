@@ -1,7 +1,7 @@
-/* Laws that every op of the registry must obey, on random shapes: the gradient is that of central differences, Hv that
- * of central differences of gradients, <u, Hv> = <v, Hu>, Hv is linear in v, and the gradient of a run with Hv is that
- * of a run without. Each op stands between a matrix before it and a curved loss after it, so that its input and output
- * carry values, gradients and tangents of all kinds. */
+/* Laws that every op of the registry must obey, on random shapes: the gradient matches central differences of the loss,
+ * Hv matches central differences of the gradient, <u, Hv> = <v, Hu>, Hv is linear in v, and a run with Hv gives the
+ * same gradient as a run without. Each op stands between a matrix and a curved loss, so that its input and output have
+ * non-trivial values, gradients and tangents. */
 #define PSGD_TYPED_SOURCE /* for the rule of la/conv.h, which is the same for both number types */
 #include "support.h"
 
@@ -25,7 +25,7 @@ static int64_t below(scene *s, int64_t n)
     return random_below(&s->random, n);
 }
 
-/* Data of this shape: normal numbers, or classes. */
+/* Data of this shape: normal deviates, or class labels. */
 static psgd_node data(scene *s, int ndim, const int64_t *shape, int64_t classes)
 {
     psgd_node node = psgd_graph_input(s->graph, ndim, shape);
@@ -50,7 +50,7 @@ static psgd_node live(scene *s, int ndim, const int64_t *shape)
     return psgd_graph_reshape(s->graph, x, ndim, shape);
 }
 
-/* One curved number of x: half the mean square of tanh(x) minus data, with weights so that no symmetry helps. */
+/* A curved loss of x: half the mean square of tanh(x) minus data, weighted so that no symmetry hides an error. */
 static psgd_node curved(scene *s, psgd_node x)
 {
     const int64_t *shape;
@@ -135,7 +135,7 @@ static psgd_node scene_l2(scene *s)
     return psgd_graph_multiply(s->graph, penalty, penalty);
 }
 
-/* By points: 16 channels to 16, from where on la/conv.c takes them. */
+/* Winograd: 16 channels to 16, the smallest count for which la/network/conv.c chooses it. */
 static psgd_node scene_points(scene *s)
 {
     int64_t window = below(s, 2) ? 3 : 5, padding = below(s, 3), n = 1 + below(s, 3);
@@ -174,7 +174,7 @@ static psgd_node scene_mean_pool(scene *s)
     return scene_pool(s, psgd_graph_mean_pool);
 }
 
-/* Now and then wider than the lists of the small kernels. */
+/* Sometimes wider than the offset tables of the small kernels. */
 static psgd_node scene_rnn(scene *s)
 {
     bool wide = below(s, 5) == 0;
@@ -207,7 +207,7 @@ static psgd_node scene_embedding(scene *s)
     return psgd_graph_softmax(s->graph, logits, data(s, 1, (int64_t[]){times * n}, words));
 }
 
-/* Tied to the embedding as in a language model; now and then with more words than a block has. */
+/* Tied to the embedding as in a language model; sometimes with more words than a block has. */
 static psgd_node scene_decoder(scene *s)
 {
     int64_t words = below(s, 3) ? 1 + below(s, 6) : 257 + below(s, 40);
@@ -237,7 +237,7 @@ static psgd_node scene_batch_norm(scene *s)
     return curved(s, psgd_graph_batch_norm(s->graph, live(s, 4, shape), below(s, 2), 0.01));
 }
 
-/* A row for each feature or for each channel; the input may be data. */
+/* One row per feature or per channel; the input may be data. */
 static psgd_node scene_gain(scene *s)
 {
     int64_t shape[] = {1 + below(s, 3), 1 + below(s, 3), 1 + below(s, 2), 1 + below(s, 20)};
@@ -369,8 +369,8 @@ static void assert_near(const char *what, int index, int trial, double a, double
     fail();
 }
 
-/* Central differences of fourth order with step 1e-3: their error is about 1e-12 of the fifth derivative, and rounding
- * adds 1e-16 / 1e-3. */
+/* Fourth-order central differences with step 1e-3: the truncation error is about 1e-12 of the fifth derivative, and
+ * rounding adds 1e-16 / 1e-3. */
 static void check_differences(scene *s, int index, int trial, int64_t n, const double *theta)
 {
     static double v[MAX], u[MAX], g[MAX], hv[MAX], hu[MAX], sum[MAX], hsum[MAX], near[4][MAX];
@@ -416,9 +416,9 @@ static void differences_symmetry_linearity(void **state)
     }
 }
 
-/* f32 against f64 on the same numbers, which f32 holds exactly. The bound: a few hundred roundings. At points ten times
- * that, but for the loss: sums of up to 400 terms are of size 10 there with twelve times the rounding of plain ones
- * (la/kernel/points.c), and where the tanh behind them is flat, its slope has twice the error of the sum. */
+/* f32 against f64 on the same values, which f32 represents exactly. The bound is a few hundred roundings. For Winograd
+ * it is ten times that, except for the loss: its sums of up to 400 terms are of size 10 with twelve times the rounding
+ * of plain ones, and where the tanh after them is flat, its slope has twice the error of the sum. */
 static void compare_types(int index, int trial)
 {
     static double theta[MAX], v[MAX], g[MAX], hv[MAX];

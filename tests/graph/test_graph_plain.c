@@ -1,6 +1,6 @@
-/* The values of every op against plain loops written from its formula, in f64 on random shapes; that gradients and Hv
- * are the derivatives of those values is for test_graph_laws.c. The plain loops know no batch-last tricks: entry by
- * entry, one sum at a time. Convolution has its loops in test_typed_conv.c, dropout its masks in test_graph.c. */
+/* The values of every op against plain loops written from its formula, in f64 on random shapes; test_graph_laws.c
+ * checks that gradients and Hv are their derivatives. The loops go entry by entry, one sum at a time. test_typed_conv.c
+ * does the same for convolution, and test_graph.c tests the masks of dropout. */
 #include "support.h"
 
 #include "graph/ops.h"
@@ -23,7 +23,7 @@ static int64_t some(plain *p, int64_t max)
     return 1 + random_below(&p->random, max);
 }
 
-/* A parameter [rows, columns] and its numbers. */
+/* A parameter [rows, columns] and its values. */
 static const double *parameter(plain *p, int64_t rows, int64_t columns, psgd_node *node)
 {
     char name[16];
@@ -36,7 +36,7 @@ static const double *parameter(plain *p, int64_t rows, int64_t columns, psgd_nod
     return at;
 }
 
-/* A tensor of any shape that depends on parameters: one reshaped. */
+/* A live tensor of any shape: a reshaped parameter. */
 static const double *tensor(plain *p, int ndim, const int64_t *shape, psgd_node *node)
 {
     int64_t size = 1;
@@ -46,7 +46,7 @@ static const double *tensor(plain *p, int ndim, const int64_t *shape, psgd_node 
     return x;
 }
 
-/* An input of whole numbers below classes, or of normal numbers. */
+/* An input of labels below classes, or of normal deviates. */
 static const double *input(plain *p, int ndim, const int64_t *shape, int64_t classes, psgd_node *node)
 {
     double *x = p->values[p->data_count];
@@ -76,7 +76,7 @@ static psgd_node plain_affine(plain *p)
     return psgd_graph_affine(p->graph, x, W);
 }
 
-/* Elementwise: which of them by number. */
+/* Elementwise ops, by index. */
 static psgd_node elementwise(plain *p, int which)
 {
     int64_t shape[] = {some(p, 4), some(p, 9)}, size = shape[0] * shape[1];
@@ -279,7 +279,7 @@ static psgd_node plain_response_norm(plain *p)
     return psgd_graph_response_norm(p->graph, x, 5, 2, 0.3, 0.75);
 }
 
-/* Mean and variance of each feature or channel over all of its numbers. */
+/* Mean and variance of each feature or channel over all of its elements. */
 static psgd_node plain_batch_norm(plain *p)
 {
     int64_t c = some(p, 3), w = some(p, 3), n = 1 + some(p, 6);
@@ -365,7 +365,7 @@ static const struct {
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* Sums of a few dozen products of numbers of size one. */
+/* Sums of a few dozen products of size one. */
 static void compare(const plain *p, const char *op, psgd_node y)
 {
     const int64_t *shape;

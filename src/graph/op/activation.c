@@ -1,6 +1,6 @@
 /* y = f(x) elementwise: ReLU (leaky or not), tanh and the sigmoid, three tables over one set of kernels.
  *
- * dx = f' dy, tdx = f' tdy + f'' tx dy. f' and f'' tx are functions of y and ty, so x is not kept. At 0 a rectifier has
+ * dx = f' dy, tdx = f' tdy + f'' tx dy. f' and f'' tx are functions of y and ty, so x is not kept. At 0 ReLU has
  * the slope of its negative side. */
 #include "graph/op.h"
 #include "la/network/network.h"

@@ -1,4 +1,4 @@
-/* y = W [x; 1], x all modes but the last of its tensor.
+/* y = W [x; 1]; the features are all dimensions of x but the last.
  *
  * dx = W'dy, dW = dy [x; 1]'. Two products a gradient, four more with Hv. */
 #include "graph/op.h"

@@ -1,14 +1,14 @@
 /* y = (x - m) / s for each feature, m and s^2 - epsilon the mean and variance over the batch.
  *
- * dx = (dy - <dy> - y <y dy>) / s with <.> the mean over the batch; tangents go the same way, the map being symmetric;
+ * dx = (dy - <dy> - y <y dy>) / s with <.> the mean over the batch; ty is the same map of tx, which is symmetric;
  * ts = <y tx>, tdx = (tdy - <tdy> - ty <y dy> - y <y tdy + ty dy> - ts dx) / s.
- * psgd_graph_carry adds the batch to moving averages of m and s^2, which take their place when not training. */
+ * psgd_graph_carry adds the batch to moving averages of m and s^2, which replace them in evaluation mode. */
 #include "graph/op.h"
 #include "la/parallel.h"
 
 #include <math.h>
 
-#define MEMORY_OF_AVERAGE 0.99 /* paper, section 7.2 */
+#define AVERAGE_DECAY 0.99 /* paper, section 7.2 */
 
 static psgd_status batch_norm_check(psgd_op_call *call)
 {
@@ -20,13 +20,13 @@ static psgd_status batch_norm_check(psgd_op_call *call)
     int64_t features = o->per_channel ? x->shape[0] : tensor_features(x);
     tensor_like(&call->output, x);
     call->memory_bytes = 2 * features * (int64_t)sizeof(real);
-    call->state_size = 2 * features + 1; /* averages of m, of s^2, and the weight that they have so far */
+    call->state_size = 2 * features + 1; /* averages of m, of s^2, and their total weight so far */
     call->flops = 6 * (double)x->size;
     return PSGD_OK;
 }
 
 typedef struct batch {
-    int64_t features, size; /* numbers of each feature */
+    int64_t features, size; /* elements per feature */
     real *mean, *deviation, *average, *variance, *weight;
 } batch;
 
@@ -143,7 +143,7 @@ static void batch_norm_tangent_backward(psgd_op_call *call)
 
 static void batch_norm_carry(psgd_op_call *call)
 {
-    const real keep = (real)MEMORY_OF_AVERAGE, take = 1 - keep;
+    const real keep = (real)AVERAGE_DECAY, take = 1 - keep;
     if (!call->training) return;
     batch b = read_call(call);
     double epsilon = ((const batch_norm_options *)call->options)->epsilon;

@@ -1,4 +1,4 @@
-/* y = the inputs one after the other along one mode; all other modes agree. */
+/* y = the inputs one after the other along one axis; all other dimensions agree. */
 #include "graph/op/axis_range.h"
 
 #include <string.h>
@@ -6,16 +6,16 @@
 static psgd_status concat_check(psgd_op_call *call)
 {
     const psgd_operand *first = &call->input[0];
-    int mode = ((const range_options *)call->options)->mode;
-    if (mode < 0 || mode >= first->ndim) return psgd__fail(PSGD_ERR_ARGUMENT, "there is no mode %d", mode);
+    int axis = ((const range_options *)call->options)->axis;
+    if (axis < 0 || axis >= first->ndim) return psgd__fail(PSGD_ERR_ARGUMENT, "there is no axis %d", axis);
     tensor_like(&call->output, first);
     for (int i = 1; i < call->input_count; i++) {
         psgd_operand part = call->input[i];
-        if (part.ndim == first->ndim) part.shape[mode] = first->shape[mode];
+        if (part.ndim == first->ndim) part.shape[axis] = first->shape[axis];
         if (!tensor_same_shape(&part, first)) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "shapes may differ in mode %d only", mode);
+            return psgd__fail(PSGD_ERR_ARGUMENT, "shapes may differ along axis %d only", axis);
         }
-        call->output.shape[mode] += call->input[i].shape[mode];
+        call->output.shape[axis] += call->input[i].shape[axis];
     }
     return PSGD_OK;
 }
@@ -23,10 +23,10 @@ static psgd_status concat_check(psgd_op_call *call)
 /* Where input i lies in the output. */
 static range_rows rows_of(const psgd_op_call *call, int i)
 {
-    int mode = ((const range_options *)call->options)->mode;
+    int axis = ((const range_options *)call->options)->axis;
     int64_t from = 0;
-    for (int k = 0; k < i; k++) from += call->input[k].shape[mode];
-    return range_of(&call->output, mode, from, call->input[i].shape[mode]);
+    for (int k = 0; k < i; k++) from += call->input[k].shape[axis];
+    return range_of(&call->output, axis, from, call->input[i].shape[axis]);
 }
 
 static psgd_status concat_forward(psgd_op_call *call)

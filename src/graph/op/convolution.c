@@ -1,6 +1,6 @@
 /* y = W * x: a window of [kh, kw] over x [c, h, w, n], W [out, kh kw c + 1].
  *
- * The derivatives are those of the affine map that it is: dx = W' * dy, dW = dy x', each with the tangent of either. */
+ * A convolution is an affine map of each window, and so are its derivatives: dx = W' * dy, dW = dy x'. */
 #include "graph/op.h"
 #include "la/network/conv.h"
 
@@ -30,7 +30,7 @@ static psgd_status convolution_check(psgd_op_call *call)
     }
     int64_t height = x->shape[1] + 2 * o->padding, width = x->shape[2] + 2 * o->padding;
     if (height < o->kh || width < o->kw) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "the window %lld x %lld is larger than the padded picture %lld x %lld",
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the window %lld x %lld is larger than the padded image %lld x %lld",
                           (long long)o->kh, (long long)o->kw, (long long)height, (long long)width);
     }
     la_conv s = {.c = x->shape[0],
@@ -101,7 +101,7 @@ static void convolution_backward(psgd_op_call *call)
                  live_x ? DX(call, 0) : NULL, call->add[1], live_W ? DX(call, 1) : NULL, c.work);
 }
 
-/* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]'. The second terms take the tangent of the other input. */
+/* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]'. The second terms need the tangent of the other input. */
 static void convolution_tangent_backward(psgd_op_call *call)
 {
     convolution c = read_call(call);

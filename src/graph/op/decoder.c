@@ -1,14 +1,14 @@
-/* The mean over tokens of the cross entropy of softmax(W [x; 1]), product and softmax in one: the decoder of a language
- * model, with tens of thousands of words.
+/* The mean over tokens of the cross entropy of softmax(W [x; 1]), product and softmax fused: the decoder of a language
+ * model with tens of thousands of words.
  *
  * x is [times, features, n], W [words, features + 1], labels [times, n]; a token is one (time, sample), and N of them
- * count: those whose label is not -1. The logits stand in memory once, and their tangents once: blocks of words go
- * through product, softmax and the products of the way back while they are in the cache. For block b of words, M_b the
+ * count: those whose label is not -1. Logits and their tangents are stored once each: a block of words goes through
+ * product, softmax and the products of the backward pass while it is in the cache. For block b of words, M_b the
  * largest logit of each token in it:
  *
  *     E = e^(logit - M_b)                      kept
  *     level = log sum of all e^logit           each token
- *     p = E f_b, f_b = e^(M_b - level)         made again where it is needed, without an exponential
+ *     p = E f_b, f_b = e^(M_b - level)         recomputed where needed, without an exponential
  *     dW = D X', dX = W'D                      D = (p - onehot) dy / N, X = [x; 1]
  *     T = tW X + W tX                          kept
  *     tD = p (T - <p, T>) dy / N + (p - onehot) tdy / N
@@ -80,7 +80,7 @@ static psgd_status decoder_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* level from the blocks, then f_b in the place of sum. */
+/* level from the blocks; then f_b replaces sum. */
 static void find_levels(const decoder *self)
 {
     int64_t N = self->padded;

@@ -1,7 +1,7 @@
 /* The decoder's sizes and memory, and its work on blocks of words: decoder.c has the formulas.
  *
- * Everything with a column a token is in panels of LA_PANEL tokens (la/kernel/kernel.h), the last filled up: a block of
- * E is [panels][rows][LA_PANEL]. What stands in the place of a token that is not there never gets into a result. */
+ * Everything with one column per token is stored in panels of LA_PANEL tokens (la/kernel/kernel.h), the last one
+ * padded: a block of E is [panels][rows][LA_PANEL]. The padding never reaches a result. */
 #ifndef PSGD_GRAPH_OP_DECODER_H
 #define PSGD_GRAPH_OP_DECODER_H
 
@@ -27,7 +27,7 @@ typedef struct decoder {
     real *E, *T;                                       /* blocks [rows, tokens] in panels */
     real *max, *sum;                                   /* [blocks, padded]; sum is f_b from the end of forward on */
     real *spread;                                      /* [blocks, padded] sum over a block of E T */
-    real *level, *mean, *at, *t_at; /* [padded]; mean is <p, T>, at and t_at are those of the labels */
+    real *level, *mean, *at, *t_at; /* [padded]; mean is <p, T>; at and t_at: the labels' logits and tangents */
     real *share;                    /* [padded] 1 / N, or 0 where a token does not count */
     real *Z;                        /* [LANES, BLOCK, LA_PANEL] one panel of logits or their tangents */
     real *D, *tD;                   /* [LANES, BLOCK, padded] */
@@ -36,13 +36,13 @@ typedef struct decoder {
 
 typedef enum decoder_stage { FORWARD, TANGENT, BACKWARD, TANGENT_BACKWARD } decoder_stage;
 
-/* X and Xt of x [times, features, n], with this as last row and column. */
+/* X and Xt of x [times, features, n]; last is their last row and column. */
 void decoder_pack(const decoder *self, const real *x, real last, real *X, real *Xt);
 
 /* dx <- [dx +] the sum of the parts of pull */
 void decoder_unpack(const decoder *self, bool add, real *dx);
 
-/* All blocks of words, shared out. FORWARD: E, most, sum and at. TANGENT: T, spread and t_at. BACKWARD: dW and pull.
+/* All blocks of words, shared out. FORWARD: E, max, sum and at. TANGENT: T, spread and t_at. BACKWARD: dW and pull.
  * TANGENT_BACKWARD: tdW and pull. */
 void decoder_products(const decoder *self, psgd_op_call *call, decoder_stage stage);
 

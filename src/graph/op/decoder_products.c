@@ -1,7 +1,7 @@
-/* The decoder's products, block by block of words, and what is made of a block while it is in the cache.
+/* The decoder's products, one block of words at a time, and everything done with a block while it is in the cache.
  *
- * Nothing is packed again for a block: X and its transpose were laid out in panels once, W is read where it lies, and
- * logits and D are made in panels. */
+ * No block packs anything: X and its transpose are laid out in panels once per call, W is read in place, and logits and
+ * D are computed in panels. */
 #include "graph/op/decoder.h"
 #include "la/array/dispatch.h"
 #include "la/parallel.h"
@@ -15,7 +15,7 @@ typedef struct packing {
     real last, *X, *Xt;
 } packing;
 
-/* LA_PANEL features from one on: these rows of X and one panel of Xt. */
+/* LA_PANEL features: their rows of X and one panel of Xt. */
 static void pack_features(void *data, int64_t panel)
 {
     const packing *p = data;
@@ -78,7 +78,7 @@ typedef struct job {
 
 typedef struct block {
     int64_t number, from, rows; /* words from .. from + rows - 1 */
-    int64_t size;               /* numbers of a panel */
+    int64_t size;               /* elements of a panel */
     const real *W, *tW;         /* its rows */
     real *E, *T;
 } block;
@@ -177,7 +177,7 @@ static void make_D(const job *work, const block *b, int64_t panel, real *D, real
     subtract_labels(work, b, panel, c, D);
 }
 
-/* D alone, or tD with D beside it: one way back for both. */
+/* Serves both backward passes: of D alone, and of tD together with D. */
 typedef struct back {
     bool first;
     real *D, *tD, *pull; /* tD may be NULL */

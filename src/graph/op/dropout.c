@@ -1,6 +1,6 @@
-/* y = m x with a mask m of 0 and 1 / (1 - p), a function of seed, step and node; y = x when not training.
+/* y = m x with a mask m of 0 and 1 / (1 - p), a function of seed, step and node; y = x in evaluation mode.
  *
- * The mask of the forward serves the tangent and both ways back. */
+ * Tangent and backward kernels reuse the mask of the forward pass. */
 #include "graph/op.h"
 #include "core/rng.h"
 #include "la/network/network.h"

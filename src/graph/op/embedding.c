@@ -1,6 +1,6 @@
-/* y[t, :, j] = the row of W that token (t, j) names, without its last column; dW adds dy to those rows.
+/* y[t, :, j] = row tokens[t, j] of W without its last column; dW adds dy to those rows.
  *
- * W may be the matrix of another op too, as where the decoder of a language model is tied to its embedding. */
+ * W may be shared with another op, as in a language model whose decoder is tied to its embedding. */
 #include "graph/op.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static psgd_status embedding_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* y from the rows of a matrix; place, where it is not NULL, tells where it has the row of a word. */
+/* y from the rows of W; word i is row place[i], or row i where place is NULL. */
 static void look_up(const psgd_op_call *call, const real *W, const int64_t *place, real *y)
 {
     int64_t times = call->output.shape[0], features = call->output.shape[1], n = call->output.shape[2];

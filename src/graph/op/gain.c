@@ -1,6 +1,7 @@
-/* y = g x + b for each feature, W = [g, b] with a row a feature: all modes of x but the last, or the first mode alone.
+/* y = g x + b for each feature; W = [g, b] has one row per feature. A feature is an index into all dimensions of x but
+ * the last, or into the first alone.
  *
- * dx = g dy, dg = <x, dy>, db = sum dy over the numbers of the feature, each with the tangent of either. */
+ * dx = g dy, dg = <x, dy>, db = sum dy over the elements of the feature. */
 #include "graph/op.h"
 #include "la/parallel.h"
 
@@ -20,7 +21,7 @@ static psgd_status gain_check(psgd_op_call *call)
 }
 
 typedef struct feature {
-    int64_t size, at; /* its numbers, and where they begin */
+    int64_t size, at; /* its elements, and where they begin */
     real gain, shift;
 } feature;
 

@@ -1,9 +1,9 @@
 /* An LSTM layer: [i; f; g; o] = W [x_t; h_(t-1); 1], c_t = s(f) c_(t-1) + s(i) tanh(g), h_t = s(o) tanh(c_t); W
  * [4 hidden, in + hidden + 1] (paper, section 7.3).
  *
- * The cell's four kernels are in la/kernel/activate.c; here is the walk over time. Kept for the way back: the gates
- * after their functions, c and tanh c; from backward for tangent_backward: the gradients of the gates before their
- * functions, of c and of h. The state before the first time is a constant. */
+ * The cell's four kernels are in la/kernel/activate.c; this file loops over time. The forward pass keeps the activated
+ * gates, c and tanh c; backward keeps the gradients of the gates before activation, of c and of h for tangent_backward.
+ * The state before the first time is a constant. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
 #include "la/parallel.h"

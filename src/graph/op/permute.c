@@ -1,4 +1,4 @@
-/* y's mode i is x's mode order_i. */
+/* Dimension i of y is dimension order[i] of x. */
 #include "graph/op.h"
 
 static psgd_status permute_check(psgd_op_call *call)
@@ -11,7 +11,8 @@ static psgd_status permute_check(psgd_op_call *call)
     for (int i = 0; i < x->ndim; i++) {
         int64_t from = o->shape[i];
         if (from < 0 || from >= x->ndim || seen[from]) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "the order must name each of the modes 0 to %d once", x->ndim - 1);
+            return psgd__fail(PSGD_ERR_ARGUMENT, "the order must name each of the dimensions 0 to %d once",
+                              x->ndim - 1);
         }
         seen[from] = true;
         call->output.shape[i] = x->shape[from];
@@ -19,7 +20,7 @@ static psgd_status permute_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* Walks y in order; the place in x moves by the stride of the mode that counts up. back: x <- [x +] y. */
+/* Walks y in order and keeps the matching offset in x. back: x <- [x +] y. */
 static void walk(const psgd_op_call *call, const real *from, real *to, bool back, bool add)
 {
     const psgd_operand *x = &call->input[0], *y = &call->output;

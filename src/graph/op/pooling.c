@@ -1,7 +1,7 @@
-/* The largest or the mean entry of windows of size x size within x [c, h, w, n]: two tables over one walk.
+/* Max and mean pooling over windows of size x size of x [c, h, w, n]: two tables over one loop.
  *
- * Both are linear where they are differentiable, so tangents take the way of values: max pooling keeps which entry of a
- * window was taken, the first of equals, and everything later goes through that one. */
+ * Both are linear where they are differentiable, so tangents are pooled as values are. Max pooling stores which entry
+ * of a window it took, the first among equals; tangents and gradients go through that entry. */
 #include "graph/op.h"
 #include "la/array/dispatch.h"
 #include "la/parallel.h"
@@ -57,7 +57,7 @@ static double work_of(const pool *p)
     return 2 * (double)(p->c * p->oh * p->ow * p->n * p->size * p->size);
 }
 
-/* The rows of samples of entry k of the window at (oy, ox) of channel c. */
+/* Offset of the samples of entry k of the window at (oy, ox) of channel c. */
 static int64_t entry(const pool *p, int64_t c, int64_t oy, int64_t ox, int64_t k)
 {
     int64_t iy = oy * p->stride + k / p->size, ix = ox * p->stride + k % p->size;

@@ -1,4 +1,4 @@
-/* One matrix product a time step, and the sums over time for dW. */
+/* One matrix product per time step, and the sums over time for dW. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
 #include "la/network/network.h"
@@ -9,7 +9,7 @@
 enum { STRETCH = 64, ROW_BLOCK = 12 };
 
 /* From about 100 x 100 on the products of a time step are faster with BLAS, on rows shared among threads, than with the
- * small kernels on samples shared among them. A matrix too wide for their lists goes to BLAS whatever its size. */
+ * small kernels on samples shared among them. A matrix too wide for their offset tables always goes to BLAS. */
 enum { LARGE = 10000 };
 
 static bool is_large(const psgd_op_call *call)
@@ -117,7 +117,7 @@ typedef struct sums {
     real *dW;
 } sums;
 
-/* Rows of dW are apart from each other, so blocks of them go to threads. */
+/* Rows of dW are independent: each task sums a block of them. */
 static void sum_block(void *data, int64_t block)
 {
     const sums *s = data;
@@ -153,7 +153,7 @@ static void sum_block(void *data, int64_t block)
     }
 }
 
-/* Numbers that large_weights joins in the op's memory: A of all times, and x or h of all times. */
+/* Elements that large_weights gathers in the op's memory: A of all times, and x or h of all times. */
 static int64_t room_size(const psgd_op_call *call)
 {
     const int64_t *x = call->input[0].shape;

@@ -1,6 +1,6 @@
-/* What the simple RNN and the LSTM share: a = W [x_t; h_(t-1); 1] over time, with its derivatives, on a stretch of
- * samples. Samples do not meet before the sums for dW, so stretches run on threads of their own from the first time to
- * the last. */
+/* Shared by the simple RNN and the LSTM: a = W [x_t; h_(t-1); 1] over time, with its derivatives, on a stretch of
+ * consecutive samples. Samples are independent up to the sums for dW, so each stretch is a task that runs from the
+ * first time to the last. */
 #ifndef PSGD_GRAPH_OP_RECURRENT_H
 #define PSGD_GRAPH_OP_RECURRENT_H
 
@@ -18,17 +18,17 @@
 enum { RECURRENT_WIDEST = 4096 }; /* rows and columns of W in the small kernels */
 
 typedef struct recurrent {
-    int64_t times, in, hidden, rows, n, ld; /* rows of W, its pitch */
+    int64_t times, in, hidden, rows, n, ld; /* rows of W, its leading dimension */
     int64_t from, count;                    /* this stretch of samples */
     bool large;                             /* one stretch, products by BLAS */
     int64_t plain[RECURRENT_WIDEST];        /* i */
     int64_t lds[RECURRENT_WIDEST];          /* i n, rows of samples */
-    int64_t columns[RECURRENT_WIDEST];      /* i pitch, a column of W */
+    int64_t columns[RECURRENT_WIDEST];      /* i ld, a column of W */
 } recurrent;
 
 /* rows_each rows of W for each hidden unit. */
 psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each);
-void recurrent_reserve(psgd_op_call *call); /* adds what recurrent_weights needs to memory_bytes: the last to do so */
+void recurrent_reserve(psgd_op_call *call); /* adds what recurrent_weights needs to memory_bytes; call it last */
 int64_t recurrent_stretches(const psgd_op_call *call);
 void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self);
 

@@ -1,4 +1,4 @@
-/* The same numbers in the same order, another shape. One size may be negative: it takes what is left. */
+/* The same elements in the same order with another shape. One size may be negative: it is inferred. */
 #include "graph/op.h"
 #include "la/network/network.h"
 
@@ -9,7 +9,7 @@ static psgd_status reshape_check(psgd_op_call *call)
     int64_t known = 1, size = call->input[0].size;
     int open = -1;
     if (o->ndim < 1 || o->ndim > PSGD_MAX_DIMS) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d modes, not %d", PSGD_MAX_DIMS, o->ndim);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a shape has 1 to %d dimensions, not %d", PSGD_MAX_DIMS, o->ndim);
     }
     for (int i = 0; i < o->ndim; i++) {
         call->output.shape[i] = o->shape[i];
@@ -20,7 +20,7 @@ static psgd_status reshape_check(psgd_op_call *call)
     call->output.ndim = o->ndim;
     if (open >= 0 && known > 0) call->output.shape[open] = size / known;
     if (known < 1 || (open >= 0 ? size % known != 0 : known != size)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld numbers do not make the new shape", (long long)size);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld elements do not fit the new shape", (long long)size);
     }
     return PSGD_OK;
 }

@@ -85,7 +85,7 @@ static psgd_status response_norm_forward(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* z <- [z +] q u - 2 b e r a <a, u>: the way of tangents and, the map being symmetric, of gradients. */
+/* z <- [z +] q u - 2 b e r a <a, u>: maps tangents and, being symmetric, gradients too. */
 static void apply_slope(const psgd_op_call *call, int64_t part, const real *u, bool add, real *z)
 {
     stretch s = stretch_of(call, part);

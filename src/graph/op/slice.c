@@ -1,4 +1,4 @@
-/* y = entries from .. from + count - 1 of one mode of x; dx is zero elsewhere. */
+/* y = entries from .. from + count - 1 of x along one axis; dx is zero elsewhere. */
 #include "graph/op/axis_range.h"
 
 #include <string.h>
@@ -8,19 +8,19 @@ static psgd_status slice_check(psgd_op_call *call)
     PSGD_TRY(op_inputs(call, 1));
     const psgd_operand *x = &call->input[0];
     const range_options *o = call->options;
-    if (o->mode < 0 || o->mode >= x->ndim || o->from < 0 || o->count < 1 || o->from > x->shape[o->mode] - o->count) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "there are no %lld entries from %lld on in mode %d", (long long)o->count,
-                          (long long)o->from, o->mode);
+    if (o->axis < 0 || o->axis >= x->ndim || o->from < 0 || o->count < 1 || o->from > x->shape[o->axis] - o->count) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there are no %lld entries from %lld on along axis %d",
+                          (long long)o->count, (long long)o->from, o->axis);
     }
     tensor_like(&call->output, x);
-    call->output.shape[o->mode] = o->count;
+    call->output.shape[o->axis] = o->count;
     return PSGD_OK;
 }
 
 static range_rows rows_of(const psgd_op_call *call)
 {
     const range_options *o = call->options;
-    return range_of(&call->input[0], o->mode, o->from, o->count);
+    return range_of(&call->input[0], o->axis, o->from, o->count);
 }
 
 static psgd_status slice_forward(psgd_op_call *call)

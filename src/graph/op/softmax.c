@@ -1,7 +1,7 @@
 /* The mean over samples of the cross entropy of a softmax: y = (1/n) sum_j log sum_i e^x_ij - x_(label j) j.
  *
- * x is [classes, n]. Only the largest x of each sample and the logarithm of its sum are kept, so the logits stand in
- * memory once: p = e^(x - m - log sum) is made again where it is needed, in stretches of samples.
+ * x is [classes, n]. Of each sample only the largest x, m, and the logarithm of the sum are kept, so the logits are
+ * stored once: p = e^(x - m - log sum) is recomputed where it is needed, a stretch of samples at a time.
  * dx = (p - onehot) dy / n, tdx = p (tx - <p, tx>) dy / n + (p - onehot) tdy / n. */
 #include "graph/op.h"
 #include "la/array/dispatch.h"

@@ -1,5 +1,5 @@
-/* Rows of what the matrix of an affine map or a convolution was multiplied by, and of the gradients of what came out:
- * sample by sample, and place by place in a convolution. */
+/* What a watcher sees of an affine map or a convolution: rows of the matrix's inputs and of output gradients, one per
+ * sample and, in a convolution, per position. */
 #include "graph/op.h"
 #include "graph/op/watched_rows.h"
 
@@ -17,7 +17,7 @@ static void affine_rows(const psgd_op_call *call, real *x_rows, real *d_rows)
     }
 }
 
-/* Row (oy, ox, sample) has the window there; zero where that reaches over the edge. */
+/* Row (oy, ox, sample) holds the window there, zero outside the image. */
 static void window_rows(const psgd_op_call *call, int64_t oy, int64_t ox, real scale, real *rows)
 {
     const convolution_options *o = call->options;
