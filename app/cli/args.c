@@ -49,27 +49,31 @@ int cli_status(psgd_status status)
     return wrong ? EXIT_WRONG_USE : EXIT_FAILURE;
 }
 
-/* Table k of a verb, {0} past the last. */
-static cli_table table_at(const cli_verb *verb, int k)
+int cli_optimizer_option(int index, psgd_option_info *option)
 {
-    enum { MORE = sizeof verb->tables / sizeof verb->tables[0] };
-    if (k == 0) return (cli_table){verb->options, verb->option_count};
-    return k <= MORE ? verb->tables[k - 1] : (cli_table){0};
+    return psgd_optimizer_option(NULL, index, option);
 }
 
-static const option_row *find_row(cli_table table, const char *name)
+static option_source *source_at(const cli_verb *verb, int k)
 {
-    for (int i = 0; table.rows && i < *table.count; i++) {
-        if (!strcmp(table.rows[i].name, name)) return &table.rows[i];
+    return k < CLI_MAX_SOURCES ? verb->options[k] : NULL;
+}
+
+static const char *find_option(option_source *source, const char *name)
+{
+    psgd_option_info option;
+    for (int i = 0; source(i, &option); i++) {
+        if (!strcmp(option.name, name)) return option.name;
     }
     return NULL;
 }
 
-static const option_row *find_option(const cli_verb *verb, const char *name)
+/* In the first sources of a verb. */
+static const char *find_in(const cli_verb *verb, int sources, const char *name)
 {
-    const option_row *row = NULL;
-    for (int k = 0; !row && table_at(verb, k).rows; k++) row = find_row(table_at(verb, k), name);
-    return row;
+    const char *found = NULL;
+    for (int k = 0; !found && k < sources && source_at(verb, k); k++) found = find_option(source_at(verb, k), name);
+    return found;
 }
 
 static const cli_flag *find_flag(const cli_verb *verb, const char *name)
@@ -80,17 +84,15 @@ static const cli_flag *find_flag(const cli_verb *verb, const char *name)
     return NULL;
 }
 
-const option_row *cli_option_at(const cli_verb *verb, int index)
+bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option)
 {
-    for (int k = 0; table_at(verb, k).rows; k++) {
-        cli_table table = table_at(verb, k);
-        for (int i = 0; i < *table.count; i++) {
-            const option_row *row = &table.rows[i];
-            bool shown = !find_flag(verb, row->name) && find_option(verb, row->name) == row;
-            if (shown && index-- == 0) return row;
+    for (int k = 0; source_at(verb, k); k++) {
+        for (int i = 0; source_at(verb, k)(i, option); i++) {
+            bool shown = !find_flag(verb, option->name) && !find_in(verb, k, option->name);
+            if (shown && index-- == 0) return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 static int refuse_flag(const cli_verb *verb, const char *name)
@@ -98,10 +100,8 @@ static int refuse_flag(const cli_verb *verb, const char *name)
     const char *names[256];
     int count = 0;
     for (const cli_flag *flag = verb->flags; flag && flag->name && count < 256; flag++) names[count++] = flag->name;
-    for (int k = 0; table_at(verb, k).rows; k++) {
-        cli_table table = table_at(verb, k);
-        for (int i = 0; i < *table.count && count < 256; i++) names[count++] = table.rows[i].name;
-    }
+    psgd_option_info option;
+    for (int i = 0; count < 256 && cli_option_at(verb, i, &option); i++) names[count++] = option.name;
     const char *near = psgd__nearest(name, names, count);
     return cli_wrong_use("psgd %s has no flag --%s%s%s%s; psgd %s --help shows all", verb->name, name,
                          near ? "; did you mean --" : "", near ? near : "", near ? "?" : "", verb->name);
@@ -117,7 +117,7 @@ static int add_flag(const cli_verb *verb, cli_args *args, const char *word, cons
     name[length] = 0;
 
     const cli_flag *flag = find_flag(verb, name);
-    const option_row *option = find_option(verb, name);
+    const char *option = find_in(verb, CLI_MAX_SOURCES, name);
     if (!flag && !option) return refuse_flag(verb, name);
     if (args->flag_count == CLI_MAX_FLAGS) return cli_wrong_use("too many flags");
 
@@ -125,7 +125,7 @@ static int add_flag(const cli_verb *verb, cli_args *args, const char *word, cons
     const char *value = equals ? equals + 1 : wants ? next : "";
     if (wants && !value) return cli_wrong_use("--%s needs a value", name);
     if (!wants && equals) return cli_wrong_use("--%s takes no value", name);
-    args->name[args->flag_count] = flag ? flag->name : option->name;
+    args->name[args->flag_count] = flag ? flag->name : option;
     args->value[args->flag_count++] = value;
     *used = wants && !equals ? 2 : 1;
     return EXIT_SUCCESS;
@@ -140,8 +140,8 @@ static void print_help(const cli_verb *verb)
         printf("  %-34s %s\n", left, flag->help);
     }
     text lines = {0};
-    const option_row *row;
-    for (int i = 0; (row = cli_option_at(verb, i)); i++) psgd__options_help(&lines, row, 1);
+    psgd_option_info option;
+    for (int i = 0; cli_option_at(verb, i, &option); i++) psgd__option_help(&lines, &option);
     if (lines.chars) fputs(lines.chars, stdout);
     psgd__text_free(&lines);
     printf("  %-34s %s\n", "--help", "this text");
@@ -218,12 +218,10 @@ bool cli_count(const char *flag, const char *word, int64_t *count)
     return false;
 }
 
-psgd_status cli_options_of(const cli_table *tables, int count, const cli_args *args, psgd_options *options)
+psgd_status cli_options_of(option_source *source, const cli_args *args, psgd_options *options)
 {
     for (int i = 0; i < args->flag_count; i++) {
-        bool known = false;
-        for (int k = 0; k < count; k++) known = known || find_row(tables[k], args->name[i]);
-        if (known) PSGD_TRY(psgd_options_set(options, args->name[i], args->value[i]));
+        if (find_option(source, args->name[i])) PSGD_TRY(psgd_options_set(options, args->name[i], args->value[i]));
     }
     return PSGD_OK;
 }
@@ -231,9 +229,8 @@ psgd_status cli_options_of(const cli_table *tables, int count, const cli_args *a
 psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options)
 {
     PSGD_TRY(psgd_options_create(NULL, options));
-    for (int k = 0; table_at(verb, k).rows; k++) {
-        cli_table table = table_at(verb, k);
-        psgd_status status = cli_options_of(&table, 1, args, *options);
+    for (int k = 0; source_at(verb, k); k++) {
+        psgd_status status = cli_options_of(source_at(verb, k), args, *options);
         if (status != PSGD_OK) {
             psgd_options_free(*options);
             *options = NULL;

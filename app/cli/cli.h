@@ -26,18 +26,14 @@ typedef struct cli_args {
     int flag_count;
 } cli_args;
 
-typedef struct cli_table {
-    const option_row *rows;
-    const int *count;
-} cli_table;
+enum { CLI_MAX_SOURCES = 4 };
 
 typedef struct cli_verb {
-    const char *name, *usage, *summary; /* "fit", "psgd fit --group SPEC ...", one line */
-    const cli_flag *flags;              /* ends with a NULL name */
-    const option_row *options;          /* more flags, passed on to the library; may be NULL */
-    const int *option_count;
-    cli_table tables[3]; /* yet more of them; a name counts where it comes first */
-    const char *more;    /* text after the flags in --help; may be NULL */
+    const char *name, *usage, *summary;      /* "fit", "psgd fit --group SPEC ...", one line */
+    const cli_flag *flags;                   /* ends with a NULL name */
+    option_source *options[CLI_MAX_SOURCES]; /* further flags, passed on to the library; of two with one name the
+                                                first counts */
+    const char *more;                        /* text after the flags in --help; may be NULL */
     int (*run)(const cli_args *args);
 } cli_verb;
 
@@ -55,13 +51,16 @@ bool cli_dtype(const char *word, psgd_dtype *dtype);
 bool cli_number(const char *flag, const char *word, double *number);
 bool cli_count(const char *flag, const char *word, int64_t *count);
 
-/* The options of a verb from all its tables, from 0; NULL past the last. */
-const option_row *cli_option_at(const cli_verb *verb, int index);
+/* The options that a verb shows, from all its sources, from 0; false past the last. */
+bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option);
 
 /* The flags that are options of the verb as an option list for the library. */
 psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options);
 
-/* Sets those flags that are rows of these tables. */
-psgd_status cli_options_of(const cli_table *tables, int count, const cli_args *args, psgd_options *options);
+/* Sets those flags that are options of this source. */
+psgd_status cli_options_of(option_source *source, const cli_args *args, psgd_options *options);
+
+/* The options of all optimizers, without the defaults that depend on the method. */
+int cli_optimizer_option(int index, psgd_option_info *option);
 
 #endif

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/load.h"
 #include "cli/verbs.h"
-#include "precond/precond.h"
 #include "train/fit.h"
 #include "report/progress.h"
 
@@ -83,8 +82,7 @@ const cli_verb verb_fit = {
     .usage = "psgd fit --group SPEC --shape D1xD2x.. [--v V.npy] --h H.npy [--apply G.npy] --out DIR [options]",
     .summary = "Fit a preconditioner to pairs (v, h) from .npy files",
     .flags = flags,
-    .options = psgd__precond_options,
-    .option_count = &psgd__precond_option_count,
+    .options = {psgd_precond_option},
     .more = "The T updates are made in order. Q1.npy, Q2.npy, .. hold one square matrix for each factor of a kron,\n"
             "or a single one, where that is at most 8192 wide. Arrays are float32 or float64 in C order.\n"
             "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n",

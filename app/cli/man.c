@@ -19,7 +19,7 @@ static void put(const char *words)
     }
 }
 
-static void put_flag(const char *name, const char *value, const char *help, const char *standard)
+static void put_flag(const char *name, const char *value, const char *help, const char *default_value)
 {
     fputs(".TP\n\\fB\\-\\-", stdout);
     put(name);
@@ -31,9 +31,9 @@ static void put_flag(const char *name, const char *value, const char *help, cons
     }
     putchar('\n');
     put(help);
-    if (standard) {
+    if (*default_value) {
         fputs(" [", stdout);
-        put(standard);
+        put(default_value);
         putchar(']');
     }
     putchar('\n');
@@ -49,13 +49,13 @@ static void put_verb(const cli_verb *verb)
     put(verb->summary);
     fputs(".\n", stdout);
     for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
-        put_flag(flag->name, flag->value, flag->help, NULL);
+        put_flag(flag->name, flag->value, flag->help, "");
     }
-    const option_row *row;
-    for (int i = 0; (row = cli_option_at(verb, i)); i++) {
+    psgd_option_info option;
+    for (int i = 0; cli_option_at(verb, i, &option); i++) {
         text value = {0};
-        psgd__option_value(&value, row);
-        put_flag(row->name, value.chars ? value.chars : "", row->help, row->standard);
+        psgd__option_value(&value, &option);
+        put_flag(option.name, value.chars ? value.chars : "", option.help, option.default_value);
         psgd__text_free(&value);
     }
     if (verb->more) {

@@ -2,8 +2,6 @@
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "core/memory.h"
-#include "optim/minimize.h"
-#include "optim/optim.h"
 #include "problem/problem.h"
 #include "problem/contest.h"
 #include "problem/user_function.h"
@@ -76,18 +74,14 @@ static void close_subject(subject *s)
     psgd__free(NULL, s->start);
 }
 
-static const cli_table optimizer_tables[] = {{psgd__optim_options, &psgd__optim_option_count},
-                                             {psgd__precond_options, &psgd__precond_option_count}};
-static const cli_table minimize_tables[] = {{psgd__minimize_options, &psgd__minimize_option_count}};
-
 /* The flags as options of a method. Alone, a method gets all of them and says which it does not know; in a table, each
  * takes its own. */
 static psgd_status method_options(const char *method, const cli_args *args, bool alone, psgd_options **options)
 {
     bool minimize = psgd__contest_is_minimize(method);
     PSGD_TRY(psgd_options_create(NULL, options));
-    if (minimize || alone) PSGD_TRY(cli_options_of(minimize_tables, 1, args, *options));
-    if (!minimize || alone) PSGD_TRY(cli_options_of(optimizer_tables, 2, args, *options));
+    if (minimize || alone) PSGD_TRY(cli_options_of(psgd_minimize_option, args, *options));
+    if (!minimize || alone) PSGD_TRY(cli_options_of(cli_optimizer_option, args, *options));
     return PSGD_OK;
 }
 
@@ -257,9 +251,7 @@ const cli_verb verb_minimize = {
     .usage = "psgd minimize NAME|--function FILE.so [--method NAME|--compare LIST] [options] | psgd minimize --list",
     .summary = "Minimise a function, built in or your own",
     .flags = flags,
-    .options = psgd__minimize_options,
-    .option_count = &psgd__minimize_option_count,
-    .tables = {{psgd__optim_options, &psgd__optim_option_count}, {psgd__precond_options, &psgd__precond_option_count}},
+    .options = {psgd_minimize_option, cli_optimizer_option},
     .more =
         "The options up to --lr are those of minimize; the others are those of the other methods.\n\n"
         "A shared object for --function has these symbols (examples/own_function.c):\n"

@@ -1,8 +1,6 @@
 /* psgd train, resume and eval. */
 #include "cli/cli.h"
 #include "cli/verbs.h"
-#include "optim/optim.h"
-#include "precond/precond.h"
 #include "report/progress.h"
 #include "train/train.h"
 
@@ -160,18 +158,24 @@ static const cli_flag eval_flags[] = {
     {0},
 };
 
-#define TRAIN_TABLES                                                                                                   \
-    .options = psgd__train_options, .option_count = &psgd__train_option_count,                                         \
-    .tables = {{psgd__model_options, &psgd__model_option_count},                                                       \
-               {psgd__optim_options, &psgd__optim_option_count},                                                       \
-               {psgd__precond_options, &psgd__precond_option_count}}
+static int train_option(int index, psgd_option_info *option)
+{
+    return psgd__option_at(psgd__train_options, psgd__train_option_count, index, option);
+}
+
+static int model_option(int index, psgd_option_info *option)
+{
+    return psgd__option_at(psgd__model_options, psgd__model_option_count, index, option);
+}
+
+#define TRAIN_OPTIONS .options = {train_option, model_option, cli_optimizer_option}
 
 const cli_verb verb_train = {
     .name = "train",
     .usage = "psgd train MODEL --data SOURCE [--optimizer NAME] [--out DIR] [options]",
     .summary = "Train a model",
     .flags = train_flags,
-    TRAIN_TABLES,
+    TRAIN_OPTIONS,
     .more =
         "Models: logistic, mlp, lenet5, alexnet (pictures), rnn, lstm (sequences).\n"
         "Sources:\n"
@@ -190,7 +194,7 @@ const cli_verb verb_resume = {
     .name = "resume",
     .usage = "psgd resume RUN [options that replace those of the run]",
     .summary = "Go on with a run from its checkpoint",
-    TRAIN_TABLES,
+    TRAIN_OPTIONS,
     .run = resume,
 };
 
@@ -199,6 +203,6 @@ const cli_verb verb_eval = {
     .usage = "psgd eval RUN | psgd eval MODEL --weights FILE --data SOURCE",
     .summary = "Loss and error of a run or of weights on test samples",
     .flags = eval_flags,
-    TRAIN_TABLES,
+    TRAIN_OPTIONS,
     .run = evaluate,
 };

@@ -48,6 +48,9 @@ psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, con
                           const psgd_options *options, psgd_progress progress, void *progress_data,
                           psgd_result *result);
 
+/* The options, from 0 (psgd/options.h). */
+int psgd_minimize_option(int index, psgd_option_info *option);
+
 /* Help for the options, a line each. Free it with psgd_text_free. */
 psgd_status psgd_minimize_options_text(const psgd_context *context, char **help);
 

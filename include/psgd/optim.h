@@ -45,6 +45,10 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
                                   psgd_optimizer **optimizer);
 void psgd_optimizer_free(psgd_optimizer *optimizer);
 
+/* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method. method
+ * NULL: of no method in particular, and options whose default depends on it have none. 0 also for an unknown method. */
+int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
+
 /* Help for the options, a line each. Free it with psgd_text_free. */
 psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help);
 

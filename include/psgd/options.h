@@ -1,7 +1,11 @@
-/* Options by name: what would otherwise be a settings struct that freezes the ABI.
+/* Options: a list of name = value pairs, so that new options do not change the ABI.
  *
- * A list of name = value pairs. Names and values are checked by the call that takes the list, which answers an unknown
- * name with the nearest known one. Later settings of a name replace earlier ones. */
+ * The call that takes the list checks names and values, and suggests the nearest name where one is unknown. Setting a
+ * name again replaces its value.
+ *
+ * Every call that takes options has a counterpart that describes them: psgd_precond_option, psgd_optimizer_option,
+ * psgd_minimize_option and psgd_plan_option fill a psgd_option_info for the indices 0, 1, ... and return 1, or return 0
+ * past the last option. Help texts, the manual page and the language bindings are made from these. */
 #ifndef PSGD_OPTIONS_H
 #define PSGD_OPTIONS_H
 
@@ -18,6 +22,25 @@ void psgd_options_free(psgd_options *options);
 
 psgd_status psgd_options_set(psgd_options *options, const char *name, const char *value);
 psgd_status psgd_options_set_number(psgd_options *options, const char *name, double value);
+
+typedef enum psgd_option_type {
+    PSGD_OPTION_REAL,    /* a finite number within the bounds */
+    PSGD_OPTION_INTEGER, /* likewise, a whole number */
+    PSGD_OPTION_BOOLEAN, /* yes or no */
+    PSGD_OPTION_CHOICE,  /* one of the words in choices */
+    PSGD_OPTION_TEXT
+} psgd_option_type;
+
+/* The description of one option. Strings live as long as the library. */
+typedef struct psgd_option_info {
+    const char *name;
+    psgd_option_type type;
+    char default_value[32];         /* as a user would write it; "": there is none, or it depends on the method */
+    double min, max;                /* PSGD_OPTION_REAL and PSGD_OPTION_INTEGER; may be infinite */
+    int min_excluded, max_excluded; /* 1: the value must not equal the bound */
+    const char *const *choices;     /* PSGD_OPTION_CHOICE: the words, then NULL */
+    const char *help;               /* one line */
+} psgd_option_info;
 
 #ifdef __cplusplus
 }

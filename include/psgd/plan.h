@@ -22,11 +22,14 @@ extern "C" {
 typedef struct psgd_plan psgd_plan;
 
 /* Options: budget (memory as a multiple of the parameters), bytes (or as bytes; 0: not so), time (flops of fit and step
- * as a share of gradient-flops; 0: any), gradient-flops, max-factor. options may be NULL. shapes[i] has modes[i] sizes.
+ * as a share of gradient-flops; 0: any), gradient-flops, max-factor. options may be NULL. shapes[i] has ndim[i] sizes.
  */
 psgd_status psgd_plan_create(const psgd_context *context, int count, const int *ndim, const int64_t *const *shapes,
                              psgd_dtype dtype, const psgd_options *options, psgd_plan **plan);
 void psgd_plan_free(psgd_plan *plan);
+
+/* The options, from 0 (psgd/options.h). */
+int psgd_plan_option(int index, psgd_option_info *option);
 
 /* Help for the options, a line each. Free it with psgd_text_free. */
 psgd_status psgd_plan_options_text(const psgd_context *context, char **help);

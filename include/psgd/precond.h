@@ -24,6 +24,9 @@ psgd_status psgd_precond_create(const psgd_context *context, const char *spec, i
                                 psgd_dtype dtype, const psgd_options *options, psgd_precond **precond);
 void psgd_precond_free(psgd_precond *precond);
 
+/* The options, from 0 (psgd/options.h). */
+int psgd_precond_option(int index, psgd_option_info *option);
+
 /* Help for the options, a line each. Free it with psgd_text_free. */
 psgd_status psgd_precond_options_text(const psgd_context *context, char **help);
 

@@ -205,30 +205,54 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
     return PSGD_OK;
 }
 
-void psgd__option_value(text *to, const option_row *row)
+int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option)
 {
-    static const char *const kinds[] = {"X", "N", "yes|no", "", "TEXT"};
-    if (row->kind != OPTION_CHOICE) psgd__text_add(to, "%s", kinds[row->kind]);
-    for (int k = 0; row->kind == OPTION_CHOICE && row->choices[k]; k++) {
-        psgd__text_add(to, "%s%s", k ? "|" : "", row->choices[k]);
+    if (index < 0 || index >= count || !option) return 0;
+    const option_row *row = &rows[index];
+    *option = (psgd_option_info){.name = row->name,
+                                 .type = (psgd_option_type)row->kind,
+                                 .min = row->min,
+                                 .max = row->max,
+                                 .min_excluded = row->above,
+                                 .max_excluded = row->below,
+                                 .choices = row->choices,
+                                 .help = row->help};
+    snprintf(option->default_value, sizeof option->default_value, "%s", row->standard ? row->standard : "");
+    return 1;
+}
+
+void psgd__option_value(text *to, const psgd_option_info *option)
+{
+    static const char *const types[] = {"X", "N", "yes|no", "", "TEXT"};
+    psgd__text_add(to, "%s", types[option->type]);
+    for (int k = 0; option->type == PSGD_OPTION_CHOICE && option->choices[k]; k++) {
+        psgd__text_add(to, "%s%s", k ? "|" : "", option->choices[k]);
     }
 }
 
-void psgd__options_help(text *to, const option_row *rows, int count)
+void psgd__option_help(text *to, const psgd_option_info *option)
 {
     enum { LEFT = 34 };
-    for (int i = 0; i < count; i++) {
-        text left = {.context = to->context};
-        psgd__text_add(&left, "--%s ", rows[i].name);
-        psgd__option_value(&left, &rows[i]);
-        if (left.failed) {
-            psgd__text_free(to);
-            to->failed = true;
-            return;
-        }
-        psgd__text_add(to, "  %-*s ", LEFT, left.chars);
-        if (left.length > LEFT) psgd__text_add(to, "\n  %-*s ", LEFT, "");
-        psgd__text_add(to, rows[i].standard ? "%s [%s]\n" : "%s\n", rows[i].help, rows[i].standard);
-        psgd__text_free(&left);
+    text left = {.context = to->context};
+    psgd__text_add(&left, "--%s ", option->name);
+    psgd__option_value(&left, option);
+    if (left.failed) {
+        psgd__text_free(to);
+        to->failed = true;
+        return;
     }
+    psgd__text_add(to, "  %-*s ", LEFT, left.chars);
+    if (left.length > LEFT) psgd__text_add(to, "\n  %-*s ", LEFT, "");
+    psgd__text_add(to, *option->default_value ? "%s [%s]\n" : "%s\n", option->help, option->default_value);
+    psgd__text_free(&left);
+}
+
+psgd_status psgd__options_text(const psgd_context *context, option_source *source, char **help)
+{
+    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "the address of the help text is NULL");
+    text lines = {.context = context};
+    psgd_option_info option;
+    for (int i = 0; source(i, &option); i++) psgd__option_help(&lines, &option);
+    *help = lines.chars;
+    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
 }

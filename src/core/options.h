@@ -5,17 +5,17 @@
 #include <psgd/options.h>
 #include "core/text.h"
 
-typedef enum option_kind {
-    OPTION_NUMBER, /* double, within [least, most] */
-    OPTION_COUNT,  /* int64_t, within [least, most] */
-    OPTION_FLAG,   /* bool: yes or no */
-    OPTION_CHOICE, /* int: the index of the word in choices */
-    OPTION_TEXT    /* const char *, borrowed from the option list, which must live as long as the settings */
-} option_kind;
+enum {                                     /* the field that a row sets: */
+       OPTION_NUMBER = PSGD_OPTION_REAL,   /* double */
+       OPTION_COUNT = PSGD_OPTION_INTEGER, /* int64_t */
+       OPTION_FLAG = PSGD_OPTION_BOOLEAN,  /* bool */
+       OPTION_CHOICE = PSGD_OPTION_CHOICE, /* int: the index of the word in choices */
+       OPTION_TEXT = PSGD_OPTION_TEXT      /* const char *, borrowed from the option list, which must outlive it */
+};
 
 typedef struct option_row {
     const char *name;
-    option_kind kind;
+    int kind;                   /* OPTION_NUMBER, ... */
     size_t offset;              /* of the field in the settings struct */
     const char *standard;       /* the default, as a user would write it; NULL leaves the field alone */
     double min, max;            /* OPTION_NUMBER and OPTION_COUNT */
@@ -34,10 +34,19 @@ typedef struct option_table {
  * name that no table has and on a value that does not fit its row. */
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count);
 
-/* Adds what stands for an option's value: "X", "max|none". */
-void psgd__option_value(text *to, const option_row *row);
+/* Describes the row at index: returns 1, or 0 past the last row. */
+int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);
 
-/* Adds "  --name VALUE   help [default]" for each row. */
-void psgd__options_help(text *to, const option_row *rows, int count);
+/* A call that describes options, psgd_precond_option say. */
+typedef int option_source(int index, psgd_option_info *option);
+
+/* Adds the placeholder of an option's value: "X", "max|none". */
+void psgd__option_value(text *to, const psgd_option_info *option);
+
+/* Adds "  --name VALUE   help [default]". */
+void psgd__option_help(text *to, const psgd_option_info *option);
+
+/* That for all options of a source, as a text that psgd_text_free frees. */
+psgd_status psgd__options_text(const psgd_context *context, option_source *source, char **help);
 
 #endif

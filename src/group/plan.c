@@ -53,13 +53,14 @@ static const option_row rows[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+int psgd_plan_option(int index, psgd_option_info *option)
+{
+    return psgd__option_at(rows, ROWS, index, option);
+}
+
 psgd_status psgd_plan_options_text(const psgd_context *context, char **help)
 {
-    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_plan_options_text: help is NULL");
-    text lines = {.context = context};
-    psgd__options_help(&lines, rows, ROWS);
-    *help = lines.chars;
-    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+    return psgd__options_text(context, psgd_plan_option, help);
 }
 
 /* Adds a spec, from the richest down. One that costs as much as a poorer one of the list or more makes that pointless.

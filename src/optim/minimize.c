@@ -53,13 +53,14 @@ const char *psgd_outcome_text(psgd_outcome outcome)
     return "unknown";
 }
 
+int psgd_minimize_option(int index, psgd_option_info *option)
+{
+    return psgd__option_at(psgd__minimize_options, psgd__minimize_option_count, index, option);
+}
+
 psgd_status psgd_minimize_options_text(const psgd_context *context, char **help)
 {
-    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_minimize_options_text: help is NULL");
-    text lines = {.context = context};
-    psgd__options_help(&lines, psgd__minimize_options, psgd__minimize_option_count);
-    *help = lines.chars;
-    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+    return psgd__options_text(context, psgd_minimize_option, help);
 }
 
 psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *value, double *gradient)

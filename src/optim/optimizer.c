@@ -20,16 +20,6 @@ const char *psgd_method_summary(int index)
     return index >= 0 && index < psgd__method_count_f64() ? psgd__method_kind_f64(index)->summary : NULL;
 }
 
-psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help)
-{
-    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_optimizer_options_text: help is NULL");
-    text lines = {.context = context};
-    psgd__options_help(&lines, psgd__optim_options, psgd__optim_option_count);
-    psgd__options_help(&lines, psgd__precond_options, psgd__precond_option_count);
-    *help = lines.chars;
-    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
-}
-
 static psgd_status find_method(const char *name, int *index)
 {
     enum { MAX = 64 };
@@ -42,6 +32,36 @@ static psgd_status find_method(const char *name, int *index)
     const char *near = psgd__nearest(name, names, count);
     return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s%s%s", name, near ? "; did you mean " : "",
                       near ? near : "", near ? "?" : "");
+}
+
+/* Where methods differ in their defaults. */
+static optim_settings presets(const method_kind *kind)
+{
+    return (optim_settings){.lr = kind->lr, .momentum = kind->momentum, .beta2 = kind->beta2, .decay = kind->decay};
+}
+
+int psgd_optimizer_option(const char *method, int index, psgd_option_info *option)
+{
+    int m = 0;
+    if (method && find_method(method, &m) != PSGD_OK) return 0;
+    if (index >= psgd__optim_option_count) return psgd_precond_option(index - psgd__optim_option_count, option);
+    if (!psgd__option_at(psgd__optim_options, psgd__optim_option_count, index, option)) return 0;
+    if (method && !*option->default_value) {
+        optim_settings set = presets(psgd__method_kind_f64(m));
+        double value = *(double *)((char *)&set + psgd__optim_options[index].offset);
+        snprintf(option->default_value, sizeof option->default_value, "%.15g", value);
+    }
+    return 1;
+}
+
+static int any_option(int index, psgd_option_info *option)
+{
+    return psgd_optimizer_option(NULL, index, option);
+}
+
+psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help)
+{
+    return psgd__options_text(context, any_option, help);
 }
 
 static psgd_status check_settings(const method_kind *kind, const optim_settings *set)
@@ -66,7 +86,7 @@ static psgd_status read_settings(psgd_optimizer *self, const psgd_options *optio
 {
     optim_settings *set = &self->settings;
     const method_kind *kind = self->kind;
-    *set = (optim_settings){.lr = kind->lr, .momentum = kind->momentum, .beta2 = kind->beta2, .decay = kind->decay};
+    *set = presets(kind);
     option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, set},
                              {psgd__precond_options, psgd__precond_option_count, &set->fit}};
     PSGD_TRY(psgd__options_read(options, tables, 2));

@@ -114,13 +114,14 @@ void psgd_precond_free(psgd_precond *self)
     psgd__free(self->context, self);
 }
 
+int psgd_precond_option(int index, psgd_option_info *option)
+{
+    return psgd__option_at(psgd__precond_options, psgd__precond_option_count, index, option);
+}
+
 psgd_status psgd_precond_options_text(const psgd_context *context, char **help)
 {
-    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_options_text: help is NULL");
-    text lines = {.context = context};
-    psgd__options_help(&lines, psgd__precond_options, psgd__precond_option_count);
-    *help = lines.chars;
-    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
+    return psgd__options_text(context, psgd_precond_option, help);
 }
 
 psgd_status psgd_precond_update(psgd_precond *self, const void *v, const void *h)
