@@ -4,8 +4,6 @@
 #include <float.h>
 #include <omp.h>
 
-#include <Random123/philox.h>
-
 #include "la/array/dispatch.h"
 #include "la/array/normal.h"
 
@@ -20,33 +18,6 @@ static real *draw(rng_stream stream, int64_t first, int64_t count)
     assert_non_null(x);
     la_normal(&stream, first, count, x);
     return x;
-}
-
-/* The published answer of Philox4x32-10 for a counter and a key of zeros. */
-static void words_match_the_published_answer(void **state)
-{
-    (void)state;
-    const rng_stream zero = {0};
-    const uint32_t answer[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    for (uint64_t j = 0; j < 4; j++) assert_int_equal(psgd__rng_bits(&zero, j * RNG_LANES), answer[j]);
-}
-
-static void words_match_random123(void **state)
-{
-    (void)state;
-    uint64_t random = 7;
-    for (int i = 0; i < 1000; i++) {
-        rng_stream s = {{(uint32_t)next_random(&random), (uint32_t)next_random(&random)},
-                        {(uint32_t)next_random(&random), (uint32_t)next_random(&random)}};
-        uint64_t tile = next_random(&random) >> 8, lane = next_random(&random) % RNG_LANES;
-        uint64_t block = tile * RNG_LANES + lane;
-        philox4x32_ctr_t counter = {{(uint32_t)block, (uint32_t)(block >> 32), s.high[0], s.high[1]}};
-        philox4x32_key_t key = {{s.key[0], s.key[1]}};
-        philox4x32_ctr_t want = philox4x32(counter, key);
-        for (uint64_t j = 0; j < 4; j++) {
-            assert_int_equal(psgd__rng_bits(&s, (tile * 4 + j) * RNG_LANES + lane), want.v[j]);
-        }
-    }
 }
 
 /* What the vector code should make of the words, with the functions of libm. */
@@ -259,8 +230,6 @@ static void public_call_checks_its_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_match_the_published_answer),
-        cmocka_unit_test(words_match_random123),
         cmocka_unit_test(deviates_match_libm),
         cmocka_unit_test(every_table_makes_the_same_bits),
         cmocka_unit_test(chunks_and_threads_do_not_matter),

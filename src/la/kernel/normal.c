@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/philox.h"
+
 enum { LANES = RNG_LANES };
 
 #ifdef PSGD_REAL_F64
@@ -42,28 +44,17 @@ static inline word as_word(real x)
 }
 
 /* The words of the LANES blocks from first on, one array each. */
-static inline void philox(const rng_stream *stream, uint64_t first, uint32_t w[4][LANES])
+static inline void philox_lanes(const rng_stream *stream, uint64_t first, uint32_t w[4][LANES])
 {
     uint32_t low = (uint32_t)first, middle = (uint32_t)(first >> 32);
 #pragma omp simd
     for (int l = 0; l < LANES; l++) {
-        uint32_t c0 = low + (uint32_t)l, c1 = middle, c2 = stream->high[0], c3 = stream->high[1];
-        uint32_t k0 = stream->key[0], k1 = stream->key[1];
-#pragma GCC unroll 10
-        for (int round = 0; round < 10; round++) {
-            uint64_t p = (uint64_t)c0 * 0xD2511F53u, q = (uint64_t)c2 * 0xCD9E8D57u;
-            uint32_t n0 = (uint32_t)(q >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p >> 32) ^ c3 ^ k1;
-            c1 = (uint32_t)q;
-            c3 = (uint32_t)p;
-            c0 = n0;
-            c2 = n2;
-            k0 += 0x9E3779B9u;
-            k1 += 0xBB67AE85u;
-        }
-        w[0][l] = c0;
-        w[1][l] = c1;
-        w[2][l] = c2;
-        w[3][l] = c3;
+        philox_block counter = {{low + (uint32_t)l, middle, stream->high[0], stream->high[1]}};
+        philox_block made = philox4x32_10(counter, stream->key[0], stream->key[1]);
+        w[0][l] = made.word[0];
+        w[1][l] = made.word[1];
+        w[2][l] = made.word[2];
+        w[3][l] = made.word[3];
     }
 }
 
@@ -204,7 +195,7 @@ static inline void box_muller(uword u_bits, uword w_bits, real *x, real *y)
 static inline void one_tile(const rng_stream *stream, uint64_t tile, real *restrict x)
 {
     uint32_t w[4][LANES];
-    philox(stream, tile * LANES, w);
+    philox_lanes(stream, tile * LANES, w);
 #ifdef PSGD_REAL_F64
 #pragma omp simd
     for (int l = 0; l < LANES; l++) {
