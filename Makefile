@@ -1,16 +1,17 @@
 # The front door. CMake does the building.
 #
-#   make          build/psgd and build/libpsgd.so
-#   make demo     installs what is missing, builds, runs the main job on embedded data
-#   make test     installs what is missing, builds, runs every check
-#   make install  PREFIX=/usr/local
+#   make            build/psgd, build/libpsgd.so and build/libpsgd.a
+#   make demo       installs missing packages, builds, runs the main jobs on synthetic data
+#   make test       installs missing packages, builds, runs a slice of every check
+#   make test-all   every test in every configuration
+#   make install    PREFIX=/usr/local
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps demo test check format install clean
+.PHONY: all deps demo test test-all format install clean
 
 all: deps
 	@cmake --preset release >/dev/null
@@ -27,7 +28,11 @@ demo: deps
 
 test:
 	@scripts/install-packages test
-	@scripts/check $(JOBS)
+	@scripts/check slice $(JOBS)
+
+test-all:
+	@scripts/install-packages test
+	@scripts/check all $(JOBS)
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -36,4 +41,4 @@ install: all
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
-	@rm -rf build build-asan demo
+	@rm -rf build build-asan build-tsan build-noblas build-python demo

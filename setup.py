@@ -1,6 +1,6 @@
 """Builds libpsgd with CMake and puts it inside the package, where psgd finds it.
 
-PSGD_CMAKE_BUILD names a folder in which CMake has been run already; without it there is one of our own."""
+PSGD_CMAKE_BUILD names a configured CMake build folder to use instead of a new one."""
 import os
 import re
 import shutil
@@ -23,11 +23,11 @@ def version() -> str:
 
 
 def build_library() -> Path:
-    """Returns the path of a fresh libpsgd.so."""
+    """Returns the path of an up-to-date libpsgd.so."""
     given = os.environ.get("PSGD_CMAKE_BUILD")
     folder = Path(given) if given else ROOT / "build-python" / "cmake"
     if not given:
-        options = ["-DCMAKE_BUILD_TYPE=Release", "-DPSGD_BUILD_TESTS=OFF"]
+        options = ["-DCMAKE_BUILD_TYPE=Release", "-DPSGD_BUILD_TESTS=OFF", "-DPSGD_BUILD_COMMAND=OFF"]
         subprocess.run(["cmake", "-S", str(ROOT), "-B", str(folder), *options], check=True)
     jobs = str(os.cpu_count() or 1)
     subprocess.run(["cmake", "--build", str(folder), "--target", "psgd", "--parallel", jobs], check=True)

@@ -1,19 +1,46 @@
-# The psgd command. It is an archive of everything below app/ but main.c, so that the tests can link it, and a program.
-pkg_check_modules(TURBOJPEG REQUIRED IMPORTED_TARGET libturbojpeg)
-pkg_check_modules(CJSON REQUIRED IMPORTED_TARGET libcjson)
-find_package(ZLIB REQUIRED)
+# The psgd command. It is an archive of everything below app/ but main.c, so that the tests can link it, and a program. Its
+# libraries (JPEG, gzip, JSON) are no dependencies of libpsgd.
+if(PROJECT_IS_TOP_LEVEL OR PSGD_BUILD_COMMAND)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(TURBOJPEG QUIET IMPORTED_TARGET libturbojpeg)
+    pkg_check_modules(CJSON QUIET IMPORTED_TARGET libcjson)
+  endif()
+  find_package(ZLIB QUIET)
+endif()
+set(PSGD_COMMAND_MISSING)
+foreach(library TURBOJPEG CJSON ZLIB)
+  if(NOT ${library}_FOUND)
+    string(TOLOWER ${library} library)
+    list(APPEND PSGD_COMMAND_MISSING ${library})
+  endif()
+endforeach()
+list(JOIN PSGD_COMMAND_MISSING ", " PSGD_COMMAND_MISSING)
+
+set(default ${PROJECT_IS_TOP_LEVEL})
+if(PSGD_COMMAND_MISSING)
+  set(default OFF)
+endif()
+option(PSGD_BUILD_COMMAND "Build the psgd command" ${default})
+if(NOT PSGD_BUILD_COMMAND)
+  if(PROJECT_IS_TOP_LEVEL)
+    message(STATUS "No psgd command, the library only (-DPSGD_BUILD_COMMAND=ON builds it; libraries not found: ${PSGD_COMMAND_MISSING})")
+  endif()
+  return()
+endif()
+if(PSGD_COMMAND_MISSING)
+  message(FATAL_ERROR "The psgd command needs libraries that were not found: ${PSGD_COMMAND_MISSING}")
+endif()
 
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS app/*.c)
 list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/app/cli/main.c)
 file(GLOB page CONFIGURE_DEPENDS app/report/page/*)
-add_custom_command(OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/page.c DEPENDS ${page} cmake/page.cmake VERBATIM
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/page.c DEPENDS ${page} cmake/page.cmake VERBATIM
                    COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/app/report/page
-                           -DOUT=${CMAKE_CURRENT_BINARY_DIR}/page.c -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake)
-add_library(psgd_app STATIC ${sources} ${CMAKE_CURRENT_BINARY_DIR}/page.c)
+                           -DOUT=${PROJECT_BINARY_DIR}/page.c -P ${PROJECT_SOURCE_DIR}/cmake/page.cmake)
+add_library(psgd_app STATIC ${sources} ${PROJECT_BINARY_DIR}/page.c)
+psgd_target(psgd_app)
 target_include_directories(psgd_app PUBLIC app)
-target_compile_definitions(psgd_app PRIVATE PSGD_VERSION="${PROJECT_VERSION}" PRIVATE _GNU_SOURCE)
-target_link_libraries(psgd_app PUBLIC psgd_static PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${CMAKE_DL_LIBS} m
-                      PRIVATE psgd_warnings)
+target_link_libraries(psgd_app PUBLIC psgd_private PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${CMAKE_DL_LIBS} m)
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short HEAD OUTPUT_VARIABLE PSGD_COMMIT
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(PSGD_COMMIT)
@@ -21,9 +48,14 @@ if(PSGD_COMMIT)
 endif()
 
 add_executable(psgd_command app/cli/main.c)
-set_target_properties(psgd_command PROPERTIES OUTPUT_NAME psgd RUNTIME_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}
-                      ENABLE_EXPORTS ON) # shared objects for --load call the library
-target_compile_definitions(psgd_command PRIVATE PSGD_VERSION="${PROJECT_VERSION}" _GNU_SOURCE)
-# Whole, because a shared object may call what the command itself does not.
-target_link_libraries(psgd_command PRIVATE psgd_app psgd_warnings -Wl,--whole-archive psgd_static -Wl,--no-whole-archive)
-add_custom_command(TARGET psgd_command POST_BUILD COMMAND psgd_command --man > ${CMAKE_CURRENT_BINARY_DIR}/psgd.1 VERBATIM)
+psgd_target(psgd_command)
+set_target_properties(psgd_command PROPERTIES OUTPUT_NAME psgd ENABLE_EXPORTS ON) # modules of --load call the library
+# The whole archive, because such a module may call what the command itself does not.
+target_link_libraries(psgd_command PRIVATE psgd_app -Wl,--whole-archive psgd_static -Wl,--no-whole-archive)
+add_custom_command(TARGET psgd_command POST_BUILD COMMAND psgd_command --man > ${PROJECT_BINARY_DIR}/psgd.1 VERBATIM)
+
+foreach(name graph alexnet language)
+  add_executable(bench_${name} EXCLUDE_FROM_ALL bench/${name}.c)
+  psgd_target(bench_${name})
+  target_link_libraries(bench_${name} PRIVATE psgd_app)
+endforeach()

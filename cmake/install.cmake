@@ -1,9 +1,12 @@
 include(CMakePackageConfigHelpers)
 
-install(TARGETS psgd EXPORT psgdTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS psgd_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(FILES ${CMAKE_BINARY_DIR}/psgd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(TARGETS psgd psgd_static EXPORT psgdTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/psgd DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(PSGD_BUILD_COMMAND)
+  install(TARGETS psgd_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/psgd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+endif()
 
 # Relative to where the file ends up, so that cmake --install --prefix and DESTDIR may choose the place.
 set(pc_folder /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs into a folder of its own and builds the quickstart against that, by pkg-config and by find_package.
+# Installs into a temporary folder, moves that, and builds the quickstart against it: by pkg-config and by find_package,
+# shared and static.
 set -eu
 source=$1
 build=$2
-if grep -q '^PSGD_SANITIZE:BOOL=ON' "$build/CMakeCache.txt"; then
-    echo "a build with sanitizers is not for installing"
+if grep -q '^PSGD_SANITIZE:STRING=.' "$build/CMakeCache.txt"; then
+    echo "skipped: a build with sanitizers is not for installing"
     exit 77
 fi
 folder=$(mktemp -d)
@@ -13,37 +14,55 @@ prefix=$folder/prefix
 
 cmake --install "$build" --prefix "$prefix" >/dev/null
 libdir=$(dirname "$(find "$prefix" -name libpsgd.so)")
-for file in bin/psgd include/psgd/psgd.h share/man/man1/psgd.1; do
-    [ -s "$prefix/$file" ] || { echo "not installed: $file"; exit 1; }
-done
+[ -s "$libdir/libpsgd.a" ]
 for header in "$source"/include/psgd/*.h; do
     cmp "$header" "$prefix/include/psgd/$(basename "$header")"
 done
-version=$("$prefix/bin/psgd" --version | cut -d' ' -f2)
 soname=$(objdump -p "$libdir/libpsgd.so" | sed -n 's/.*SONAME *//p')
+version=$(sed -n 's/^Version: //p' "$libdir/pkgconfig/psgd.pc")
 [ "$soname" = "libpsgd.so.${version%%.*}" ]
 [ "$(readlink "$libdir/libpsgd.so")" = "$soname" ]
 [ "$(readlink "$libdir/$soname")" = "libpsgd.so.$version" ]
-export LD_LIBRARY_PATH="$libdir"
+if grep -q '^PSGD_BUILD_COMMAND:BOOL=ON' "$build/CMakeCache.txt"; then
+    [ "$("$prefix/bin/psgd" --version)" = "psgd $version" ]
+    [ -s "$prefix/share/man/man1/psgd.1" ]
+fi
 
 # The installed tree may be moved.
 mv "$prefix" "$folder/moved"
 prefix=$folder/moved
 libdir=$(dirname "$(find "$prefix" -name libpsgd.so)")
-LD_LIBRARY_PATH=$libdir
+quickstart=$source/examples/quickstart
 
-expected="P times the gradient: 1.01 1.00 1.00 (Newton: 1 1 1)"
+# prints PROGRAM: it says what the quickstart says. linked PROGRAM: it needs libpsgd.so.
+prints() {
+    said=$(LD_LIBRARY_PATH=$libdir "$1")
+    [ "$said" = "P times the gradient: 1.01 1.00 1.00 (Newton: 1 1 1)" ] || { echo "$1 says: $said"; exit 1; }
+}
+linked() {
+    readelf -d "$1" | grep -q 'NEEDED.*libpsgd'
+}
+
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 [ "$(pkg-config --modversion psgd)" = "$version" ]
-cc -std=c11 -Wall -Wextra -Werror "$source/examples/quickstart/quickstart.c" -o "$folder/by_pkg_config" \
-    $(pkg-config --cflags --libs psgd)
-[ "$("$folder/by_pkg_config")" = "$expected" ] || { "$folder/by_pkg_config"; exit 1; }
+cc -std=c11 -Wall -Wextra -Werror "$quickstart/quickstart.c" -o "$folder/shared" $(pkg-config --cflags --libs psgd)
+prints "$folder/shared"
+linked "$folder/shared"
 
-cp -r "$source/examples/quickstart" "$folder/project"
-cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
-cmake --build "$folder/project/build" >/dev/null
-[ "$("$folder/project/build/quickstart")" = "$expected" ] || { "$folder/project/build/quickstart"; exit 1; }
+for target in psgd::psgd psgd::psgd_static; do
+    cmake -S "$quickstart" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DPSGD_TARGET="$target" >/dev/null
+    cmake --build "$folder/cmake" >/dev/null
+    prints "$folder/cmake/quickstart"
+    case $target in
+    *static) ! linked "$folder/cmake/quickstart" ;;
+    *) linked "$folder/cmake/quickstart" ;;
+    esac
+done
+
+# Where only the archive is installed, -lpsgd finds it and pkg-config --static names what it needs.
+rm "$libdir"/libpsgd.so*
+cc -std=c11 "$quickstart/quickstart.c" -o "$folder/static" $(pkg-config --cflags --libs --static psgd)
+prints "$folder/static"
 
 # The first C program of the README is the quickstart.
-sed -n '/^```c$/,/^```$/{p;/^```$/q}' "$source/README.md" | sed '/^```/d' | cmp - "$source/examples/quickstart/quickstart.c"
-echo "installed, moved and used by pkg-config and find_package"
+sed -n '/^```c$/,/^```$/{p;/^```$/q}' "$source/README.md" | sed '/^```/d' | cmp - "$quickstart/quickstart.c"

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The shape of the repository: which folder may include which, headers that stand alone, what the library exports."""
+"""The shape of the repository: which folder may include which, the names of files, what the library exports and needs."""
+import collections
 import pathlib
 import re
 import subprocess
@@ -32,9 +33,36 @@ ROOMS = {
 OPEN = {("app", name) for name in ("la/array/normal.h", "la/eigen.h", "optim/optim.h", "precond/precond.h", "graph/graph.h",
                                    "optim/minimize.h", "la/kernel/stream.h", "la/la.h", "la/parallel.h")}
 
+# Files of one name are the same idea in two layers. A verb of the command (app/cli) may be named like what it runs, and a
+# kernel (src/la/kernel) like the function that shares it out; these are the others.
+SAME_IDEA = {
+    "builtin": {"src/graph", "src/group/tree"},  # what the registry holds
+    "ops": {"src/graph", "src/group"},  # the tables of what it holds
+    "options": {"src/core", "src/precond", "src/optim"},  # how options are read, and the layers' tables of them
+    "rows": {"src/core", "src/precond/update", "src/optim"},  # gradients of which few rows are nonzero
+    "state": {"src/precond/update", "src/optim"},  # saved and loaded
+    "pooling": {"src/graph/op", "src/la/kernel"},
+    "recurrent": {"src/graph/op", "app/model"},
+    "xmat": {"src/group/leaf", "src/la/fused", "src/la/kernel"},
+    "language": {"app/model", "app/train"},
+    "table": {"src/la/kernel", "app/data"},
+}
+MAX_SOURCES_IN_FOLDER = 25
+
 
 def sources():
     return sorted([*(SOURCE / "src").rglob("*.[ch]"), *(SOURCE / "app").rglob("*.[ch]")])
+
+
+def without_comments(path):
+    return re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
+
+
+def names_in(library, *options):
+    """The symbols that a library defines for others."""
+    text = subprocess.run(["nm", "--defined-only", *options, str(BUILD / library)], capture_output=True, text=True,
+                          check=True).stdout
+    return [line.split()[-1] for line in text.splitlines() if re.match(r"[0-9a-f]+ [A-Z] ", line)]
 
 
 class Repository(unittest.TestCase):
@@ -55,6 +83,40 @@ class Repository(unittest.TestCase):
             if path.is_relative_to(SOURCE / "src" / "la"):
                 continue
             self.assertNotRegex(path.read_text(), r"#\s*pragma\s+omp", f"{path}: OpenMP pragmas belong in src/la")
+
+    def test_files_of_one_name_are_the_same_idea(self):
+        folders = collections.defaultdict(set)
+        for path in sources():
+            folders[path.name].add(str(path.parent.relative_to(SOURCE)))
+        for name, where in folders.items():
+            where -= {"app/cli", "src/la/kernel"} if len(where) == 2 else set()
+            if len(where) > 1:
+                self.assertLessEqual(where, SAME_IDEA.get(name.split(".")[0], set()), f"{name} in {sorted(where)}")
+
+    def test_folders_are_small_enough_to_read(self):
+        count = collections.Counter(path.parent for path in sources() if path.suffix == ".c")
+        for folder, files in count.items():
+            self.assertLessEqual(files, MAX_SOURCES_IN_FOLDER, f"{folder} needs sub-folders")
+
+    def test_sources_directly_in_a_layer_know_no_real(self):
+        paths = [path for path in (SOURCE / "src").glob("*/*.c")]
+        self.assertGreater(len(paths), 10)
+        for path in paths:
+            self.assertNotRegex(without_comments(path), r"\breal\b", f"{path} belongs in a sub-folder of its layer")
+
+    def test_every_header_is_included(self):
+        files = [path for folder in ("src", "app", "tests", "bench") for path in (SOURCE / folder).rglob("*.[ch]")]
+        included = {name for path in files for name in re.findall(r'#\s*include\s+"([^"]+)"', path.read_text())}
+        for header in [path for path in sources() if path.suffix == ".h"]:
+            self.assertIn("/".join(header.relative_to(SOURCE).parts[1:]), included, f"nothing includes {header}")
+
+    def test_every_script_is_mentioned(self):
+        pages = [SOURCE / "Makefile", SOURCE / "CMakeLists.txt", *SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md"),
+                 *SOURCE.glob("tests/**/*.[csp]*"), *SOURCE.glob("cmake/*"), *SOURCE.glob("bench/*")]
+        text = "".join(page.read_text() for page in pages if page.is_file())
+        for path in [*SOURCE.glob("scripts/*"), *SOURCE.glob("cmake/*"), *SOURCE.glob("bench/*.[cp]*"), *SOURCE.glob("examples/*/")]:
+            name = path.name if path.suffix != ".c" else path.stem
+            self.assertIn(name, text, f"nothing mentions {path}")
 
     def test_public_headers_compile_alone_and_as_cxx(self):
         headers = sorted((SOURCE / "include" / "psgd").glob("*.h"))
@@ -80,6 +142,7 @@ class Repository(unittest.TestCase):
             for path in re.findall(r"`((?:src|app|tests|include|scripts|docs|examples|cmake|python)/[\w./*-]+)`", text):
                 self.assertTrue(list(SOURCE.glob(path)), f"{page.name} speaks of {path}")
 
+    @unittest.skipUnless((BUILD / "psgd").exists(), "the command is not built")
     def test_the_readme_names_every_verb_and_group(self):
         text = (SOURCE / "README.md").read_text()
         usage = subprocess.run([str(BUILD / "psgd"), "--help"], capture_output=True, text=True, check=True).stdout
@@ -91,11 +154,22 @@ class Repository(unittest.TestCase):
             self.assertRegex(text, rf"`{group}[`(]")
 
     def test_only_public_names_are_exported(self):
-        names = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
-                               check=True).stdout.split("\n")
-        names = [line.split()[-1] for line in names if line]
+        names = names_in("libpsgd.so", "-D")
         self.assertIn("psgd_precond_update", names)
         self.assertEqual([name for name in names if not re.match(r"psgd_[a-z]", name)], [])
+
+    def test_the_archive_defines_names_with_our_prefix_only(self):
+        names = names_in("libpsgd.a", "-g")
+        self.assertIn("psgd_precond_update", names)
+        self.assertEqual([name for name in names if not re.match(r"psgd_|\.gomp_critical", name)], [])
+
+    def test_library_needs_libc_threads_and_a_blas_only(self):
+        about = subprocess.run(["readelf", "-d", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
+                               check=True).stdout
+        needed = re.findall(r"\(NEEDED\).*\[(\S+)\.so[.\d]*\]", about)
+        self.assertIn("libc", needed)
+        allowed = r"libc|libm|libpthread|ld-linux.*|lib(open|c)?blas|liblapacke?|libgomp|lib[at]san|libubsan"
+        self.assertEqual([name for name in needed if not re.fullmatch(allowed, name)], [])
 
     def test_library_has_an_soname(self):
         about = subprocess.run(["objdump", "-p", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
@@ -103,15 +177,11 @@ class Repository(unittest.TestCase):
         self.assertRegex(about, r"SONAME\s+libpsgd\.so\.\d+\n")
 
     def test_declared_functions_are_exported(self):
-        text = "".join(path.read_text() for path in (SOURCE / "include" / "psgd").glob("*.h"))
-        text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+        text = "".join(without_comments(path) for path in (SOURCE / "include" / "psgd").glob("*.h"))
         declared = set(re.findall(r"\b(psgd_[a-z0-9_]+)\s*\((?!\s*\*)[^;{]*\)\s*;", text))
         declared -= set(re.findall(r"\(\s*\*\s*(psgd_[a-z0-9_]+)\s*\)", text))
-        names = subprocess.run(["nm", "-D", "--defined-only", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
-                               check=True).stdout
-        exported = set(re.findall(r"\b(psgd_[a-z0-9_]+)$", names, re.M))
         self.assertGreater(len(declared), 20)
-        self.assertEqual(declared - exported, set())
+        self.assertEqual(declared - set(names_in("libpsgd.so", "-D")), set())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@
     each(psgd) each(sgd) each(momentum) each(nesterov) each(adagrad) each(rmsprop) each(adam) each(adamw)              \
         each(sparse_adam) each(esgd) each(kfac) each(lbfgs) each(newton_cg)
 
-#define METHOD_OPS(name)     PSGD_TYPED(name##_method)
+#define METHOD_OPS(name)     PSGD_TYPED(psgd__##name##_method)
 #define DECLARE_METHOD(name) extern const method_ops METHOD_OPS(name);
 METHODS(DECLARE_METHOD)
 

@@ -10,7 +10,7 @@ done
 "$psgd" group --check 'kron(tri,scale,xmat)' --shape 3x4x5 --dtype f64 | grep -q 'all laws hold'
 "$psgd" group --load "$own" --check 'kron(tri,toeplitz)' --shape 6x9 | grep -q 'all laws hold'
 "$psgd" group --load "$own" --list | grep -q '^toeplitz'
-"$2/examples/own_group" | grep -q 'laws broken: 0'
+"$2/examples/example_own_group" | grep -q 'laws broken: 0'
 
 status=0
 message=$("$psgd" group --load /nowhere/none.so tri --shape 3 2>&1) || status=$?

@@ -1,17 +1,16 @@
-# The layers of the library as object libraries.
+# The library, shared (psgd::psgd) and static (psgd::psgd_static) from the same objects.
 #
-# Sources directly in src/<layer> know no number type. Those in its sub-folders are written in terms of `real` and compiled
-# once for float and once for double; those of la/kernel once more for each instruction set.
+# Sources directly in src/<layer> know no floating-point type. Those in its sub-folders are written in terms of `real` and
+# compiled once for float and once for double; those of la/kernel once more for each instruction set.
 include(CheckCCompilerFlag)
 
 set(PSGD_LAYERS core la group precond optim graph)
 
 function(psgd_object name)
   add_library(${name} OBJECT ${ARGN})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
-                             ${LAPACKE_INCLUDE} ${RANDOM123_INCLUDE})
-  target_compile_definitions(${name} PRIVATE PSGD_VERSION="${PROJECT_VERSION}" _GNU_SOURCE)
-  target_link_libraries(${name} PRIVATE psgd_warnings PkgConfig::OPENBLAS OpenMP::OpenMP_C)
+  psgd_target(${name})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${LAPACKE_INCLUDE})
+  target_link_libraries(${name} PRIVATE ${PSGD_BLAS_TARGETS} OpenMP::OpenMP_C)
 endfunction()
 
 function(psgd_typed name dtype)
@@ -24,10 +23,10 @@ endfunction()
 
 function(psgd_add_layers)
   file(GLOB kernels CONFIGURE_DEPENDS src/la/kernel/*.c)
-  # Kernels may fuse a product and a sum; not the random numbers, whose bits are the same on every instruction set.
+  # Kernels may fuse a product and a sum; not in the random numbers, whose bits are the same on every instruction set.
   set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/kernel/normal.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-  # Panels of 128 KB lie on the stack: one that is too small must be hit, not jumped over.
+  # Panels of 128 KB live on the stack: a stack that is too small must fault, not overwrite what lies below it.
   check_c_compiler_flag("-Werror -fstack-clash-protection" PSGD_HAVE_STACK_CLASH)
   if(PSGD_HAVE_STACK_CLASH)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/matrix/small_blas.c PROPERTIES
@@ -65,3 +64,32 @@ function(psgd_add_layers)
   endforeach()
   set(PSGD_OBJECTS ${objects} PARENT_SCOPE)
 endfunction()
+
+psgd_add_layers()
+
+add_library(psgd SHARED ${PSGD_OBJECTS})
+psgd_target(psgd)
+set_target_properties(psgd PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+target_link_libraries(psgd PRIVATE ${PSGD_BLAS_TARGETS} OpenMP::OpenMP_C Threads::Threads m)
+target_link_options(psgd PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map -Wl,--no-undefined
+                    -Wl,--as-needed)
+set_target_properties(psgd PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+
+add_library(psgd_static STATIC ${PSGD_OBJECTS})
+set_target_properties(psgd_static PROPERTIES OUTPUT_NAME psgd)
+target_link_libraries(psgd_static INTERFACE "$<BUILD_INTERFACE:${PSGD_BLAS_TARGETS}>"
+                      "$<INSTALL_INTERFACE:${PSGD_BLAS_LIBRARIES}>" OpenMP::OpenMP_C Threads::Threads m)
+
+foreach(library psgd psgd_static)
+  add_library(psgd::${library} ALIAS ${library})
+  target_include_directories(${library} INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                             $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  if(NOT PSGD_INSTALL)
+    set_target_properties(${library} PROPERTIES EXCLUDE_FROM_ALL ON) # a parent project builds the one that it links
+  endif()
+endforeach()
+
+# For the tests and the command: the archive, with the private headers.
+add_library(psgd_private INTERFACE)
+target_include_directories(psgd_private INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(psgd_private INTERFACE psgd_static)
