@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The two small experiments of docs/experiments.md, each as one table:
+"""The two small experiments of docs/benchmarks/experiments.md, each as one table:
 
     bench/experiments.py mnist --data MNIST_FOLDER --out FOLDER   # LeNet5, 5 methods x 3 seeds, 10 epochs each
     bench/experiments.py xor --out FOLDER                         # LSTM and simple RNN, 3 methods x 5 seeds each

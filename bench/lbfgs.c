@@ -1,7 +1,8 @@
 /* psgd_minimize beside liblbfgs on the published problems, both with defaults, both ending at ||g|| <= 1e-8 (1 + |f|).
  *
- * Prints the table of docs/minimize.md, then what an iteration costs on Rosenbrock's function of two unknowns, as it is
- * written in psgd paper rosenbrock. Exit status 1 where psgd_minimize solves fewer problems than liblbfgs. */
+ * Prints the table of docs/benchmarks/minimize.md, then what an iteration costs on Rosenbrock's function of two
+ * unknowns, as it is written in psgd paper rosenbrock. Exit status 1 where psgd_minimize solves fewer problems than
+ * liblbfgs. */
 #include <lbfgs.h>
 
 #include <math.h>

@@ -132,7 +132,7 @@ class Repository(unittest.TestCase):
                     self.assertEqual(done.returncode, 0, f"{header.name} with {compiler}: {done.stderr}")
 
     def test_documents_name_what_is_there(self):
-        pages = [*SOURCE.glob("*.md"), *(SOURCE / "docs").glob("*.md")]
+        pages = [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")]
         self.assertGreater(len(pages), 4)
         for page in pages:
             text = page.read_text()

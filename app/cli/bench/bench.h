@@ -22,7 +22,7 @@ void bench_use_processor_time(void); /* the clock counts what this process runs,
 void bench_add(bench_samples *samples, double value);
 double bench_quantile(const bench_samples *samples, double q); /* 0.5: the median */
 
-/* What an op must move or compute, from the formulas of docs/performance.md. */
+/* What an op must move or compute, from the formulas of docs/benchmarks/performance.md. */
 typedef struct bench_work {
     double read, written, in_place; /* bytes of passes that only read, that write an array of their own, and that write
                                        what they have read */
