@@ -114,7 +114,8 @@ class Repository(unittest.TestCase):
         pages = [SOURCE / "Makefile", SOURCE / "CMakeLists.txt", *SOURCE.glob("*.md"), *SOURCE.glob("docs/**/*.md"),
                  *SOURCE.glob("tests/**/*.[csp]*"), *SOURCE.glob("cmake/*"), *SOURCE.glob("bench/*")]
         text = "".join(page.read_text() for page in pages if page.is_file())
-        for path in [*SOURCE.glob("scripts/*"), *SOURCE.glob("cmake/*"), *SOURCE.glob("bench/*.[cp]*"), *SOURCE.glob("examples/*/")]:
+        for path in [found for pattern in ("scripts/*", "cmake/*", "bench/*.[cp]*", "examples/*/")
+                     for found in SOURCE.glob(pattern)]:
             name = path.name if path.suffix != ".c" else path.stem
             self.assertIn(name, text, f"nothing mentions {path}")
 

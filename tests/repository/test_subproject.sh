@@ -47,7 +47,8 @@ done
 [ -e "$folder/build/part/libpsgd.so" ]
 ! grep -q -e -Werror "$folder/build/compile_commands.json"
 ctest --test-dir "$folder/build" -N | grep -q 'Total Tests: 0'
-strays=$(find "$folder/build" -path "$folder/build/part" -prune -o -name '*psgd*' ! -path '*with_psgd*' -print)
+# part is its binary folder, _deps is FetchContent's.
+strays=$(cd "$folder/build" && find . \( -path ./part -o -path ./_deps -o -name 'with_*' \) -prune -o -name '*psgd*' -print)
 [ -z "$strays" ] || { echo "outside of its binary folder: $strays"; exit 1; }
 [ ! -e "$folder/build/part/psgd" ] && [ ! -e "$folder/build/part/tests" ]
 
