@@ -1,9 +1,9 @@
-/* Philox4x32-10: 128 random bits from a counter of 128 bits and a key of 64 (Salmon et al., "Parallel random numbers: as
- * easy as 1, 2, 3", 2011).
+/* Philox4x32-10: 128 random bits from a counter of 128 bits and a key of 64 (Salmon et al., "Parallel random numbers:
+ * as easy as 1, 2, 3", 2011).
  *
  * One round of (c0, c1, c2, c3) with p = 0xD2511F53 c0 and q = 0xCD9E8D57 c2, products of 64 bits, is
- * (hi q ^ c1 ^ k0, lo q, hi p ^ c3 ^ k1, lo p); then k0 and k1 grow by the Weyl constants. Inline and without branches, so
- * that a loop over blocks becomes vector code. */
+ * (hi q ^ c1 ^ k0, lo q, hi p ^ c3 ^ k1, lo p); then k0 and k1 grow by the Weyl constants. Inline and without branches,
+ * so that a loop over blocks becomes vector code. */
 #ifndef PSGD_CORE_PHILOX_H
 #define PSGD_CORE_PHILOX_H
 

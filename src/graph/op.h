@@ -22,11 +22,38 @@ static inline psgd_status op_inputs(const psgd_op_call *call, int count)
     return psgd__fail(PSGD_ERR_ARGUMENT, "it takes %d inputs, not %d", count, call->input_count);
 }
 
+/* count inputs of one shape, which is that of the output. */
+static inline psgd_status op_elementwise(psgd_op_call *call, int count)
+{
+    PSGD_TRY(op_inputs(call, count));
+    for (int i = 1; i < count; i++) {
+        if (!tensor_same_shape(&call->input[0], &call->input[i])) {
+            return psgd__fail(PSGD_ERR_ARGUMENT, "both must have the same shape");
+        }
+    }
+    tensor_like(&call->output, &call->input[0]);
+    call->flops = (double)call->input[0].size;
+    return PSGD_OK;
+}
+
 /* The shape of a loss. */
 static inline void op_scalar(psgd_op_call *call)
 {
     call->output.ndim = 1;
     call->output.shape[0] = 1;
+}
+
+/* The loss of predictions and targets of their shape. */
+static inline psgd_status op_loss(psgd_op_call *call, double flops_each)
+{
+    PSGD_TRY(op_inputs(call, 2));
+    if (!tensor_same_shape(&call->input[0], &call->input[1])) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must have the shape of what is compared with them");
+    }
+    if (call->input[1].live) return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must not depend on a parameter");
+    op_scalar(call);
+    call->flops = flops_each * (double)call->input[0].size;
+    return PSGD_OK;
 }
 
 #endif

@@ -4,7 +4,8 @@
 static psgd_status take(const psgd_options *options)
 {
     psgd_precond *precond;
-    psgd_status status = psgd_precond_create(NULL, "kron(diag,diag)", 2, (int64_t[]){2, 2}, PSGD_F64, options, &precond);
+    psgd_status status = psgd_precond_create(NULL, "kron(diag,diag)", 2, (int64_t[]){2, 2}, PSGD_F64, options,
+                                             &precond);
     if (status == PSGD_OK) psgd_precond_free(precond);
     return status;
 }
@@ -52,7 +53,8 @@ static void test_what_is_described_is_what_is_accepted(void **state)
     for (int i = 0; psgd_precond_option(i, &option); i++) {
         char beyond[64];
         if (*option.default_value) assert_ok(take_value(option.name, option.default_value));
-        if (option.type == PSGD_OPTION_CHOICE) assert_fails(take_value(option.name, "?"), PSGD_ERR_ARGUMENT, option.name);
+        if (option.type == PSGD_OPTION_CHOICE)
+            assert_fails(take_value(option.name, "?"), PSGD_ERR_ARGUMENT, option.name);
         if (option.type != PSGD_OPTION_REAL && option.type != PSGD_OPTION_INTEGER) continue;
         snprintf(beyond, sizeof beyond, option.type == PSGD_OPTION_REAL ? "%.17g" : "%.0f", option.min - 1);
         assert_fails(take_value(option.name, beyond), PSGD_ERR_ARGUMENT, option.name);

@@ -7,10 +7,7 @@
 
 static psgd_status activation_check(psgd_op_call *call)
 {
-    PSGD_TRY(op_inputs(call, 1));
-    tensor_like(&call->output, &call->input[0]);
-    call->flops = (double)call->input[0].size;
-    return PSGD_OK;
+    return op_elementwise(call, 1);
 }
 
 static psgd_status relu_check(psgd_op_call *call)

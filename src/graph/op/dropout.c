@@ -12,15 +12,12 @@ enum { TILE = 4 * RNG_LANES, CHUNK = 64 * TILE };
 
 static psgd_status dropout_check(psgd_op_call *call)
 {
-    PSGD_TRY(op_inputs(call, 1));
     double p = ((const dropout_options *)call->options)->probability;
     if (!(p >= 0 && p < 1)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "the probability must be at least 0 and below 1, not %g", p);
     }
-    tensor_like(&call->output, &call->input[0]);
     call->memory_bytes = call->input[0].size * (int64_t)sizeof(real);
-    call->flops = (double)call->input[0].size;
-    return PSGD_OK;
+    return op_elementwise(call, 1);
 }
 
 static void draw(void *data, int64_t chunk)

@@ -7,15 +7,8 @@
 
 static psgd_status logistic_check(psgd_op_call *call)
 {
-    PSGD_TRY(op_inputs(call, 2));
-    if (!tensor_same_shape(&call->input[0], &call->input[1])) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must have the shape of what is compared with them");
-    }
-    if (call->input[1].live) return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must not depend on a parameter");
-    op_scalar(call);
     call->memory_bytes = call->input[0].size * (int64_t)sizeof(real);
-    call->flops = 8 * (double)call->input[0].size;
-    return PSGD_OK;
+    return op_loss(call, 8);
 }
 
 static psgd_status logistic_forward(psgd_op_call *call)

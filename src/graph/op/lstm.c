@@ -86,11 +86,11 @@ typedef struct flat_cells {
     cell_kernel *kernel;
 } flat_cells;
 
-static void run_chunk(void *data, int64_t chunk)
+static void run_cell_block(void *data, int64_t block)
 {
     const flat_cells *all = data;
     la_lstm cell = all->first;
-    int64_t from = chunk * CELLS, count = all->count - from < CELLS ? all->count - from : CELLS;
+    int64_t from = block * CELLS, count = all->count - from < CELLS ? all->count - from : CELLS;
     real **const own[] = {&cell.c, &cell.s, &cell.h, &cell.tc, &cell.ts, &cell.th, &cell.dct, &cell.dc, &cell.tdc};
     const real **const read[] = {&cell.c0, &cell.tc0, &cell.dh, &cell.tdh};
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
@@ -111,7 +111,7 @@ static void run_cells(const psgd_op_call *call, const lstm_memory *m, const recu
 {
     if (r->count == r->n) {
         flat_cells all = {cell_at(call, m, r, t, 0), r->hidden * r->n, kernel};
-        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_chunk, &all);
+        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_cell_block, &all);
         return;
     }
     for (int64_t i = 0; i < r->hidden; i++) {
@@ -120,12 +120,12 @@ static void run_cells(const psgd_op_call *call, const lstm_memory *m, const recu
     }
 }
 
-static void forward_stretch(void *data, int64_t stretch)
+static void forward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     lstm_memory m = memory_of(call);
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     int64_t step = r.hidden * r.n;
     for (int64_t t = 0; t < r.times; t++) {
         const real *before = t ? Y(call) + (t - 1) * step + r.from : (const real *)call->state + r.from;
@@ -137,17 +137,17 @@ static void forward_stretch(void *data, int64_t stretch)
 
 static psgd_status lstm_forward(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, forward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, forward_chunk, call);
     return PSGD_OK;
 }
 
-static void tangent_stretch(void *data, int64_t stretch)
+static void tangent_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     lstm_memory m = memory_of(call);
     bool live_x = call->input[0].live, live_W = call->input[1].live;
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     int64_t step = r.hidden * r.n;
     for (int64_t t = 0; t < r.times; t++) {
         int64_t before = (t - 1) * step + r.from, x_at = t * r.in * r.n + r.from;
@@ -162,7 +162,7 @@ static void tangent_stretch(void *data, int64_t stretch)
 
 static void lstm_tangent(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, tangent_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, tangent_chunk, call);
 }
 
 static void copy_rows(const recurrent *r, const real *from, real *to)
@@ -175,12 +175,12 @@ static void clear_rows(const recurrent *r, real *to)
     for (int64_t i = 0; i < r->hidden; i++) memset(to + i * r->n, 0, (size_t)r->count * sizeof *to);
 }
 
-static void backward_stretch(void *data, int64_t stretch)
+static void backward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     lstm_memory m = memory_of(call);
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     int64_t step = r.hidden * r.n;
     clear_rows(&r, m.dc + r.from);
     for (int64_t t = r.times - 1; t >= 0; t--) {
@@ -195,19 +195,19 @@ static void backward_stretch(void *data, int64_t stretch)
 
 static void lstm_backward(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, backward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, backward_chunk, call);
     if (!call->input[1].live) return;
     recurrent_weights(call, 4 * call->output.shape[1], memory_of(call).da, X(call, 0), Y(call), call->state, true,
                       call->add[1], DX(call, 1));
 }
 
-static void tangent_backward_stretch(void *data, int64_t stretch)
+static void tangent_backward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     lstm_memory m = memory_of(call);
     bool live_W = call->input[1].live;
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     int64_t step = r.hidden * r.n;
     clear_rows(&r, m.tdc + r.from);
     for (int64_t t = r.times - 1; t >= 0; t--) {
@@ -229,7 +229,7 @@ static void lstm_tangent_backward(psgd_op_call *call)
 {
     lstm_memory m = memory_of(call);
     int64_t rows = 4 * call->output.shape[1];
-    la_parallel(recurrent_stretches(call), call->flops, tangent_backward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, tangent_backward_chunk, call);
     if (!call->input[1].live) return;
     recurrent_weights(call, rows, m.tda, X(call, 0), Y(call), call->state, true, call->add[1], TDX(call, 1));
     recurrent_weights(call, rows, m.da, call->input[0].live ? TX(call, 0) : NULL, TY(call), NULL, false, true,

@@ -4,13 +4,7 @@
 
 static psgd_status multiply_check(psgd_op_call *call)
 {
-    PSGD_TRY(op_inputs(call, 2));
-    if (!tensor_same_shape(&call->input[0], &call->input[1])) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "both must have the same shape");
-    }
-    tensor_like(&call->output, &call->input[0]);
-    call->flops = (double)call->input[0].size;
-    return PSGD_OK;
+    return op_elementwise(call, 2);
 }
 
 static psgd_status multiply_forward(psgd_op_call *call)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STRETCH = 64, ROW_BLOCK = 12 };
+enum { CHUNK = 64, ROW_BLOCK = 12 };
 
 /* From about 100 x 100 on the products of a time step are faster with BLAS, on rows shared among threads, than with the
  * small kernels on samples shared among them. A matrix too wide for their offset tables always goes to BLAS. */
@@ -34,12 +34,12 @@ psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
     return PSGD_OK;
 }
 
-int64_t recurrent_stretches(const psgd_op_call *call)
+int64_t recurrent_chunks(const psgd_op_call *call)
 {
-    return is_large(call) ? 1 : (call->output.shape[2] + STRETCH - 1) / STRETCH;
+    return is_large(call) ? 1 : (call->output.shape[2] + CHUNK - 1) / CHUNK;
 }
 
-void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
+void recurrent_open(const psgd_op_call *call, int64_t chunk, recurrent *self)
 {
     const int64_t *x = call->input[0].shape, *y = call->output.shape;
     self->times = x[0];
@@ -48,9 +48,9 @@ void recurrent_open(const psgd_op_call *call, int64_t stretch, recurrent *self)
     self->hidden = y[1];
     self->rows = call->input[1].shape[0];
     self->ld = call->input[1].shape[1];
-    self->from = stretch * STRETCH;
+    self->from = chunk * CHUNK;
     self->large = is_large(call);
-    self->count = self->large || self->n - self->from < STRETCH ? self->n - self->from : STRETCH;
+    self->count = self->large || self->n - self->from < CHUNK ? self->n - self->from : CHUNK;
     int64_t max = self->rows > self->ld ? self->rows : self->ld;
     for (int64_t i = 0; !self->large && i < max; i++) {
         self->plain[i] = i;

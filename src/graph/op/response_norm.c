@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { STRETCH = 64 };
+enum { CHUNK = 64 };
 
 static psgd_status response_norm_check(psgd_op_call *call)
 {
@@ -28,33 +28,33 @@ static psgd_status response_norm_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-typedef struct stretch {
+typedef struct chunk {
     int64_t channels, places, from, count;
-    real e, b, *D, *q; /* D and q at the first place of this stretch */
-} stretch;
+    real e, b, *D, *q; /* D and q at the first place of this chunk */
+} chunk;
 
-static stretch stretch_of(const psgd_op_call *call, int64_t part)
+static chunk chunk_of(const psgd_op_call *call, int64_t part)
 {
     const response_norm_options *o = call->options;
-    int64_t channels = call->input[0].shape[0], places = call->input[0].size / channels, from = part * STRETCH;
-    return (stretch){.channels = channels,
-                     .places = places,
-                     .from = from,
-                     .count = places - from < STRETCH ? places - from : STRETCH,
-                     .e = (real)(o->alpha * o->size / (double)channels),
-                     .b = (real)o->beta,
-                     .D = (real *)call->memory + from,
-                     .q = (real *)call->memory + places + from};
+    int64_t channels = call->input[0].shape[0], places = call->input[0].size / channels, from = part * CHUNK;
+    return (chunk){.channels = channels,
+                   .places = places,
+                   .from = from,
+                   .count = places - from < CHUNK ? places - from : CHUNK,
+                   .e = (real)(o->alpha * o->size / (double)channels),
+                   .b = (real)o->beta,
+                   .D = (real *)call->memory + from,
+                   .q = (real *)call->memory + places + from};
 }
 
 static void run(psgd_op_call *call, void (*task)(void *, int64_t))
 {
     int64_t places = call->input[0].size / call->input[0].shape[0];
-    la_parallel((places + STRETCH - 1) / STRETCH, 2 * call->flops, task, call);
+    la_parallel((places + CHUNK - 1) / CHUNK, 2 * call->flops, task, call);
 }
 
 /* sum_j <- [sum_j +] sum over channels of u v at place j. */
-static void dot_channels(const stretch *s, const real *u, const real *v, bool add, real *sum)
+static void dot_channels(const chunk *s, const real *u, const real *v, bool add, real *sum)
 {
     for (int64_t j = 0; !add && j < s->count; j++) sum[j] = 0;
     for (int64_t i = 0; i < s->channels; i++) {
@@ -66,7 +66,7 @@ static void dot_channels(const stretch *s, const real *u, const real *v, bool ad
 static void forward_part(void *data, int64_t part)
 {
     psgd_op_call *call = data;
-    stretch s = stretch_of(call, part);
+    chunk s = chunk_of(call, part);
     real k = (real)((const response_norm_options *)call->options)->k;
     dot_channels(&s, X(call, 0), X(call, 0), false, s.D);
     for (int64_t j = 0; j < s.count; j++) {
@@ -88,8 +88,8 @@ static psgd_status response_norm_forward(psgd_op_call *call)
 /* z <- [z +] q u - 2 b e r a <a, u>: maps tangents and, being symmetric, gradients too. */
 static void apply_slope(const psgd_op_call *call, int64_t part, const real *u, bool add, real *z)
 {
-    stretch s = stretch_of(call, part);
-    real sum[STRETCH];
+    chunk s = chunk_of(call, part);
+    real sum[CHUNK];
     dot_channels(&s, X(call, 0), u, false, sum);
     for (int64_t j = 0; j < s.count; j++) sum[j] *= 2 * s.b * s.e * s.q[j] / s.D[j];
     for (int64_t i = 0; i < s.channels; i++) {
@@ -117,8 +117,8 @@ static void backward_part(void *data, int64_t part)
 static void tangent_backward_part(void *data, int64_t part)
 {
     psgd_op_call *call = data;
-    stretch s = stretch_of(call, part);
-    real S[STRETCH], T[STRETCH], tS[STRETCH];
+    chunk s = chunk_of(call, part);
+    real S[CHUNK], T[CHUNK], tS[CHUNK];
     dot_channels(&s, X(call, 0), DY(call), false, S);
     dot_channels(&s, X(call, 0), TX(call, 0), false, T);
     dot_channels(&s, TX(call, 0), DY(call), false, tS);

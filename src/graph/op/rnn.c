@@ -29,11 +29,11 @@ static psgd_status rnn_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-static void forward_stretch(void *data, int64_t stretch)
+static void forward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     for (int64_t t = 0; t < r.times; t++) {
         real *h = Y(call) + t * r.hidden * r.n + r.from;
         const real *before = t ? h - r.hidden * r.n : (const real *)call->state + r.from;
@@ -44,16 +44,16 @@ static void forward_stretch(void *data, int64_t stretch)
 
 static psgd_status rnn_forward(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, forward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, forward_chunk, call);
     return PSGD_OK;
 }
 
-static void tangent_stretch(void *data, int64_t stretch)
+static void tangent_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     bool live_x = call->input[0].live, live_W = call->input[1].live;
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     for (int64_t t = 0; t < r.times; t++) {
         int64_t at = t * r.hidden * r.n + r.from, x_at = t * r.in * r.n + r.from, step = r.hidden * r.n;
         const real *h = Y(call) + at, *before = t ? h - step : (const real *)call->state + r.from;
@@ -68,7 +68,7 @@ static void tangent_stretch(void *data, int64_t stretch)
 
 static void rnn_tangent(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, tangent_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, tangent_chunk, call);
 }
 
 static void copy_rows(const recurrent *r, const real *from, real *to)
@@ -76,12 +76,12 @@ static void copy_rows(const recurrent *r, const real *from, real *to)
     for (int64_t i = 0; i < r->hidden; i++) memcpy(to + i * r->n, from + i * r->n, (size_t)r->count * sizeof *to);
 }
 
-static void backward_stretch(void *data, int64_t stretch)
+static void backward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     rnn_memory m = memory_of(call);
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     for (int64_t t = r.times - 1; t >= 0; t--) {
         int64_t step = r.hidden * r.n, at = t * step + r.from;
         copy_rows(&r, DY(call) + at, m.dh + at);
@@ -98,19 +98,19 @@ static void backward_stretch(void *data, int64_t stretch)
 
 static void rnn_backward(psgd_op_call *call)
 {
-    la_parallel(recurrent_stretches(call), call->flops, backward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, backward_chunk, call);
     if (!call->input[1].live) return;
     recurrent_weights(call, call->output.shape[1], memory_of(call).da, X(call, 0), Y(call), call->state, true,
                       call->add[1], DX(call, 1));
 }
 
-static void tangent_backward_stretch(void *data, int64_t stretch)
+static void tangent_backward_chunk(void *data, int64_t chunk)
 {
     psgd_op_call *call = data;
     rnn_memory m = memory_of(call);
     bool live_W = call->input[1].live;
     recurrent r;
-    recurrent_open(call, stretch, &r);
+    recurrent_open(call, chunk, &r);
     for (int64_t t = r.times - 1; t >= 0; t--) {
         int64_t step = r.hidden * r.n, at = t * step + r.from;
         copy_rows(&r, TDY(call) + at, m.tdh + at);
@@ -134,7 +134,7 @@ static void rnn_tangent_backward(psgd_op_call *call)
 {
     rnn_memory m = memory_of(call);
     int64_t hidden = call->output.shape[1];
-    la_parallel(recurrent_stretches(call), call->flops, tangent_backward_stretch, call);
+    la_parallel(recurrent_chunks(call), call->flops, tangent_backward_chunk, call);
     if (!call->input[1].live) return;
     recurrent_weights(call, hidden, m.tda, X(call, 0), Y(call), call->state, true, call->add[1], TDX(call, 1));
     recurrent_weights(call, hidden, m.da, call->input[0].live ? TX(call, 0) : NULL, TY(call), NULL, false, true,

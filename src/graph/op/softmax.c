@@ -1,7 +1,7 @@
 /* The mean over samples of the cross entropy of a softmax: y = (1/n) sum_j log sum_i e^x_ij - x_(label j) j.
  *
  * x is [classes, n]. Of each sample only the largest x, m, and the logarithm of the sum are kept, so the logits are
- * stored once: p = e^(x - m - log sum) is recomputed where it is needed, a stretch of samples at a time.
+ * stored once: p = e^(x - m - log sum) is recomputed where it is needed, a chunk of samples at a time.
  * dx = (p - onehot) dy / n, tdx = p (tx - <p, tx>) dy / n + (p - onehot) tdy / n. */
 #include "graph/op.h"
 #include "la/array/dispatch.h"
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-enum { STRETCH = 64 };
+enum { CHUNK = 64 };
 
 typedef struct softmax_memory {
     real *level; /* [n] m + log sum, so that p = exp(x - level) */
@@ -36,9 +36,9 @@ static psgd_status softmax_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-static int64_t stretches(const psgd_op_call *call)
+static int64_t chunks(const psgd_op_call *call)
 {
-    return (call->input[0].shape[1] + STRETCH - 1) / STRETCH;
+    return (call->input[0].shape[1] + CHUNK - 1) / CHUNK;
 }
 
 static double work_of(const psgd_op_call *call)
@@ -46,11 +46,11 @@ static double work_of(const psgd_op_call *call)
     return 16 * (double)call->input[0].size;
 }
 
-static int64_t stretch_of(const psgd_op_call *call, int64_t part, int64_t *from)
+static int64_t chunk_of(const psgd_op_call *call, int64_t part, int64_t *from)
 {
     int64_t n = call->input[0].shape[1];
-    *from = part * STRETCH;
-    return n - *from < STRETCH ? n - *from : STRETCH;
+    *from = part * CHUNK;
+    return n - *from < CHUNK ? n - *from : CHUNK;
 }
 
 static void find_level(void *data, int64_t part)
@@ -58,9 +58,9 @@ static void find_level(void *data, int64_t part)
     psgd_op_call *call = data;
     const la_kernels *k = la_kernel();
     int64_t classes = call->input[0].shape[0], n = call->input[0].shape[1], from;
-    int64_t count = stretch_of(call, part, &from);
+    int64_t count = chunk_of(call, part, &from);
     const real *x = X(call, 0) + from;
-    real max[STRETCH], sum[STRETCH], e[STRETCH], *level = memory_of(call).level + from;
+    real max[CHUNK], sum[CHUNK], e[CHUNK], *level = memory_of(call).level + from;
     for (int64_t j = 0; j < count; j++) max[j] = x[j];
     for (int64_t i = 1; i < classes; i++) {
         for (int64_t j = 0; j < count; j++) max[j] = x[i * n + j] > max[j] ? x[i * n + j] : max[j];
@@ -82,7 +82,7 @@ static psgd_status softmax_forward(psgd_op_call *call)
         return psgd__fail(PSGD_ERR_ARGUMENT, "label %g of sample %lld is not a whole number from 0 to %lld",
                           (double)labels[j], (long long)j, (long long)(classes - 1));
     }
-    la_parallel(stretches(call), work_of(call), find_level, call);
+    la_parallel(chunks(call), work_of(call), find_level, call);
     double sum = 0;
     for (int64_t j = 0; j < n; j++) sum += (double)level[j] - (double)x[(int64_t)labels[j] * n + j];
     Y(call)[0] = (real)(sum / (double)n);
@@ -94,9 +94,9 @@ static void find_mean(void *data, int64_t part)
     psgd_op_call *call = data;
     const la_kernels *k = la_kernel();
     int64_t classes = call->input[0].shape[0], n = call->input[0].shape[1], from;
-    int64_t count = stretch_of(call, part, &from);
+    int64_t count = chunk_of(call, part, &from);
     softmax_memory m = memory_of(call);
-    real p[STRETCH], sum[STRETCH] = {0};
+    real p[CHUNK], sum[CHUNK] = {0};
     for (int64_t i = 0; i < classes; i++) {
         const real *tx = TX(call, 0) + i * n + from;
         k->exp_minus(count, X(call, 0) + i * n + from, m.level + from, p);
@@ -109,7 +109,7 @@ static void softmax_tangent(psgd_op_call *call)
 {
     int64_t n = call->input[0].shape[1];
     const real *labels = X(call, 1), *tx = TX(call, 0), *mean = memory_of(call).mean;
-    la_parallel(stretches(call), work_of(call), find_mean, call);
+    la_parallel(chunks(call), work_of(call), find_mean, call);
     double sum = 0;
     for (int64_t j = 0; j < n; j++) sum += (double)mean[j] - (double)tx[(int64_t)labels[j] * n + j];
     TY(call)[0] = (real)(sum / (double)n);
@@ -120,9 +120,9 @@ static void pull_back(void *data, int64_t part)
     psgd_op_call *call = data;
     const la_kernels *k = la_kernel();
     int64_t classes = call->input[0].shape[0], n = call->input[0].shape[1], from;
-    int64_t count = stretch_of(call, part, &from);
+    int64_t count = chunk_of(call, part, &from);
     const real *labels = X(call, 1) + from, *level = memory_of(call).level + from;
-    real c = DY(call)[0] / (real)n, p[STRETCH];
+    real c = DY(call)[0] / (real)n, p[CHUNK];
     for (int64_t i = 0; i < classes; i++) {
         real *dx = DX(call, 0) + i * n + from;
         k->exp_minus(count, X(call, 0) + i * n + from, level, p);
@@ -136,7 +136,7 @@ static void pull_back(void *data, int64_t part)
 
 static void softmax_backward(psgd_op_call *call)
 {
-    la_parallel(stretches(call), work_of(call), pull_back, call);
+    la_parallel(chunks(call), work_of(call), pull_back, call);
 }
 
 static void pull_tangent_back(void *data, int64_t part)
@@ -144,10 +144,10 @@ static void pull_tangent_back(void *data, int64_t part)
     psgd_op_call *call = data;
     const la_kernels *k = la_kernel();
     int64_t classes = call->input[0].shape[0], n = call->input[0].shape[1], from;
-    int64_t count = stretch_of(call, part, &from);
+    int64_t count = chunk_of(call, part, &from);
     const real *labels = X(call, 1) + from;
     softmax_memory m = memory_of(call);
-    real c = DY(call)[0] / (real)n, tc = TDY(call)[0] / (real)n, p[STRETCH];
+    real c = DY(call)[0] / (real)n, tc = TDY(call)[0] / (real)n, p[CHUNK];
     for (int64_t i = 0; i < classes; i++) {
         real *tdx = TDX(call, 0) + i * n + from;
         const real *tx = TX(call, 0) + i * n + from;
@@ -161,7 +161,7 @@ static void pull_tangent_back(void *data, int64_t part)
 
 static void softmax_tangent_backward(psgd_op_call *call)
 {
-    la_parallel(stretches(call), work_of(call), pull_tangent_back, call);
+    la_parallel(chunks(call), work_of(call), pull_tangent_back, call);
 }
 
 const psgd_op OP(softmax) = {

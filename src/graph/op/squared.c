@@ -3,14 +3,7 @@
 
 static psgd_status squared_check(psgd_op_call *call)
 {
-    PSGD_TRY(op_inputs(call, 2));
-    if (!tensor_same_shape(&call->input[0], &call->input[1])) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must have the shape of what is compared with them");
-    }
-    if (call->input[1].live) return psgd__fail(PSGD_ERR_ARGUMENT, "the targets must not depend on a parameter");
-    op_scalar(call);
-    call->flops = 3 * (double)call->input[0].size;
-    return PSGD_OK;
+    return op_loss(call, 3);
 }
 
 static psgd_status squared_forward(psgd_op_call *call)
