@@ -137,9 +137,13 @@ class Repository(unittest.TestCase):
         self.assertGreater(len(pages), 4)
         for page in pages:
             text = page.read_text()
-            for link in re.findall(r"\]\(([^)#]+)\)", text):
-                if not link.startswith("http"):
-                    self.assertTrue((page.parent / link).exists(), f"{page.name} links to {link}")
+            for link, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", text):
+                target = page.parent / link if link else page
+                self.assertTrue(target.exists(), f"{page.name} links to {link}")
+                if anchor:
+                    titles = re.findall(r"^#+ (.*)$", target.read_text(), re.M)
+                    anchors = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+                    self.assertIn(anchor, anchors, f"{page.name} links to {link}#{anchor}")
             for path in re.findall(r"`((?:src|app|tests|include|scripts|docs|examples|cmake|python)/[\w./*-]+)`", text):
                 self.assertTrue(list(SOURCE.glob(path)), f"{page.name} speaks of {path}")
 
