@@ -2,7 +2,8 @@
  * noise; [1, 28, 28] from 0 to 1. Any number of them, each a function of the seed and its number. */
 #include "core/rng.h"
 #include "data/source.h"
-#include "la/parallel.h"
+
+#include <psgd/threads.h>
 
 #include <math.h>
 
@@ -151,7 +152,7 @@ static psgd_status digits_open(const psgd_context *context, const char *argument
         digits_close(&self->base);
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld digits", (long long)count);
     }
-    psgd__la_parallel(self->base.count, 1e9, draw, self);
+    psgd_parallel(self->base.count, draw, self);
     *opened = &self->base;
     return PSGD_OK;
 }

@@ -16,6 +16,7 @@
 #include <psgd/random.h>
 #include <psgd/rows.h>
 #include <psgd/status.h>
+#include <psgd/threads.h>
 #include <psgd/user_group.h>
 
 #endif

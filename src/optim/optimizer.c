@@ -1,7 +1,7 @@
 /* The public face of the optimizers: everything is checked here, and the typed half trusts it. */
 #include "optim/optim.h"
 #include "core/rng.h"
-#include "la/tasks.h"
+#include "la/pool.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -187,7 +187,7 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
     self->kind = psgd__method_kind_f64(index);
     self->now.best_validation = HUGE_VAL;
     self->now.plateau = 1;
-    if (self->kind->fits) self->work.slices = psgd__thread_count() < tensor_count ? psgd__thread_count() : tensor_count;
+    if (self->kind->fits) self->work.slices = la_threads() < tensor_count ? la_threads() : tensor_count;
 
     psgd_status status = build(self, index, tensor_count, tensors, options);
     if (status != PSGD_OK) {

@@ -2,8 +2,6 @@
  * blocks, panels and tiles, and on sizes that do not. */
 #include "support.h"
 
-#include <omp.h>
-
 typedef struct sizes {
     int64_t times, features, n, words;
 } sizes;
@@ -123,12 +121,12 @@ static void threads_do_not_change_the_result(void **state)
     sizes s = {5, 40, 13, 3000};
     int64_t size = s.features * s.times * s.n + s.words * (s.features + 1);
     result got[2];
-    int before = omp_get_max_threads();
+    int before = psgd_threads();
     for (int i = 0; i < 2; i++) {
-        omp_set_num_threads(i ? 3 : 1);
+        assert_ok(psgd_set_threads(i ? 3 : 1));
         run(&s, true, 1, PSGD_F32, &got[i]);
     }
-    omp_set_num_threads(before);
+    assert_ok(psgd_set_threads(before));
     assert_true(got[0].loss == got[1].loss);
     assert_memory_equal(got[0].g, got[1].g, (size_t)size * sizeof(double));
     assert_memory_equal(got[0].hv, got[1].hv, (size_t)size * sizeof(double));

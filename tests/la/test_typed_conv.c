@@ -2,8 +2,6 @@
  * for large ones. */
 #include "support.h"
 
-#include <omp.h>
-
 #include "la/network/winograd.h"
 
 typedef struct plain {
@@ -203,17 +201,17 @@ static void threads_do_not_change_points(void **state)
 {
     (void)state;
     la_conv s = {.c = 24, .h = 9, .w = 9, .n = 60, .out = 20, .kh = 5, .kw = 5, .stride = 1, .padding = 2};
-    int threads = omp_get_max_threads();
+    int threads = psgd_threads();
     problem one = open_problem(&by_points, s, 3), more = open_problem(&by_points, s, 3);
     problem *all[] = {&one, &more};
     for (int i = 0; i < 2; i++) {
         problem *p = all[i];
         la_conv_term term = {.W = p->W, .x = p->x, .dy = p->dy};
-        omp_set_num_threads(1 + 2 * i);
+        assert_ok(psgd_set_threads(1 + 2 * i));
         la_winograd_forward(&p->s, 1, &term, true, p->y, p->work);
         la_winograd_back(&p->s, 1, &term, false, p->dx, false, p->dW, p->work);
     }
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
     assert_memory_equal(one.y, more.y, (size_t)one.out * sizeof(real));
     assert_memory_equal(one.dx, more.dx, (size_t)one.in * sizeof(real));
     assert_memory_equal(one.dW, more.dW, (size_t)one.weights * sizeof(real));

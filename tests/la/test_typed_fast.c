@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include <float.h>
-#include <omp.h>
 
 #include "core/dtype.h"
 #include "precond/precond.h"
@@ -171,13 +170,13 @@ static void in_place_and_out_of_place_agree(void **state)
 static void threads_do_not_matter(void **state)
 {
     (void)state;
-    int threads = omp_get_max_threads();
+    int threads = psgd_threads();
     for (int i = 0; i < CASES; i++) {
         if (strstr(cases[i].spec, "kron(tri")) continue; /* BLAS splits its sums as it likes */
         int64_t n = size_of(&cases[i]);
         real *want = NULL;
         for (int count = 1; count <= 3; count++) {
-            omp_set_num_threads(count);
+            assert_ok(psgd_set_threads(count));
             psgd_precond *p = create(&cases[i], "max", 0.1, false);
             train(p, 3);
             real *got = applied(p, PSGD_APPLY_P);
@@ -188,7 +187,7 @@ static void threads_do_not_matter(void **state)
         }
         free(want);
     }
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
 }
 
 /* Whatever is not finite is refused and Q stays; huge and tiny numbers give what the plain path gives. */

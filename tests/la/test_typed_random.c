@@ -2,7 +2,6 @@
 #include "support.h"
 
 #include <float.h>
-#include <omp.h>
 
 #include "la/array/dispatch.h"
 #include "la/array/normal.h"
@@ -81,16 +80,16 @@ static void chunks_and_threads_do_not_matter(void **state)
     enum { COUNT = 100000 };
     rng_stream s = probe(11, 0, 0);
     uint64_t random = 5;
-    int threads = omp_get_max_threads();
-    omp_set_num_threads(1);
+    int threads = psgd_threads();
+    assert_ok(psgd_set_threads(1));
     real *want = draw(s, 12345, COUNT), *got = calloc(COUNT, sizeof *got);
     for (int count = 1; count <= 3; count++) {
-        omp_set_num_threads(count);
+        assert_ok(psgd_set_threads(count));
         real *again = draw(s, 12345, COUNT);
         assert_memory_equal(again, want, COUNT * sizeof *want);
         free(again);
     }
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
     for (int64_t at = 0, step; at < COUNT; at += step) {
         step = 1 + random_below(&random, 300);
         if (step > COUNT - at) step = COUNT - at;

@@ -4,7 +4,6 @@
 #include "support.h"
 
 #include <float.h>
-#include <omp.h>
 
 #include "core/dtype.h"
 #include "la/fused/fused.h"
@@ -97,7 +96,7 @@ static double *fused(const inputs *x, const bordered_case *c, int threads)
                      .side_is_row = c->side == LAST_ROW,
                      .scratch = full_of_nan(2 * la_bordered_ld(c->columns), sizeof(real)),
                      .sums = full_of_nan(la_bordered_sums(c->rows, c->columns), sizeof(double))};
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
     la_bordered_fused(&t, x->h, x->v, (real)c->damping, c->sign, sums, sums + c->rows, sums + c->rows + c->columns);
     free(t.scratch);
     free(t.sums);
@@ -149,7 +148,7 @@ static void sums_are_right_on_any_number_of_threads(void **state)
     (void)state;
     static const int64_t rows[] = {1, 2, 11, 12, 13, 31, 32, 33, 95, 96, 97, 129, 511, 512, 529, 601, MAX_ROWS};
     static const int64_t columns[] = {1, 2, 3, 4, 5, 200, 257, 513, MAX_COLUMNS};
-    int threads = omp_get_max_threads(), chosen = 0;
+    int threads = psgd_threads(), chosen = 0;
     inputs *x = random_inputs();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         for (size_t j = 0; j < sizeof columns / sizeof columns[0]; j++) {
@@ -163,7 +162,7 @@ static void sums_are_right_on_any_number_of_threads(void **state)
         }
     }
     free(x);
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
 }
 
 int main(void)

@@ -5,8 +5,6 @@
 #include "core/dtype.h"
 #include "la/network/network.h"
 
-#include <omp.h>
-
 typedef struct subject {
     const char *spec;
     int ndim;
@@ -40,7 +38,7 @@ static real *run(const subject *s, const char *norm, int threads, int64_t *n)
     psgd_options *options;
     psgd_precond *precond;
     uint64_t seed = 4;
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
     assert_ok(psgd_options_create(NULL, &options));
     assert_ok(psgd_options_set(options, "norm", norm));
     assert_ok(psgd_options_set(options, "step", "0.1"));
@@ -112,7 +110,7 @@ static void products_of_layers_do_not_depend_on_the_threads(void **state)
         real *W = random_size(rows * columns, &seed), *X = random_size(columns * n, &seed);
         real *D = random_size(rows * n, &seed), *got[2][3];
         for (int k = 0; k < 2; k++) {
-            omp_set_num_threads(1 + 2 * k);
+            assert_ok(psgd_set_threads(1 + 2 * k));
             for (int i = 0; i < 3; i++) assert_non_null(got[k][i] = malloc((size_t)count[i] * sizeof(real)));
             la_product(rows, columns, n, W, columns, false, X, false, got[k][0]);
             la_product(rows, columns, n, W, columns, true, D, false, got[k][1]);

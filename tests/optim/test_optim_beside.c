@@ -1,12 +1,11 @@
 /* Small tensors of one optimizer run side by side; what they become does not depend on it. */
 #include "support.h"
 
-#include "la/tasks.h"
+#include "la/pool.h"
 #include "optim/optim.h"
 #include "precond/precond.h"
 
 #include <math.h>
-#include <omp.h>
 
 enum { PARTS = 9, HEAVY = 3, LARGE = 4, STEPS = 25, MAX = 3 };
 
@@ -77,7 +76,7 @@ static int64_t run(int threads, const char *const *set, problem *p)
         p->h[i] = calloc((size_t)n * MAX, sizeof(double));
         assert_ok(psgd_normal_fill(PSGD_F64, 5, (uint64_t)i, 0, 0, n, p->x[i]));
     }
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
     psgd_optimizer *optimizer = create(set);
     assert_int_equal(optimizer->work.stride > 0, threads > 1);
     for (int i = 0; i < PARTS; i++) {
@@ -87,7 +86,7 @@ static int64_t run(int threads, const char *const *set, problem *p)
     }
     for (int k = 0; k < STEPS; k++) step(optimizer, p);
     int64_t fits = optimizer->now.fits;
-    omp_set_num_threads(1); /* fewer than when it was created */
+    assert_ok(psgd_set_threads(1)); /* fewer than when it was created */
     step(optimizer, p);
     psgd_optimizer_free(optimizer);
     return fits;
@@ -108,7 +107,7 @@ static void release(problem *p)
 static void steps_do_not_depend_on_it(void **state)
 {
     (void)state;
-    int threads = omp_get_max_threads();
+    int threads = psgd_threads();
     for (size_t k = 0; k < sizeof settings / sizeof settings[0]; k++) {
         problem one, many;
         int64_t fits = run(1, settings[k], &one);
@@ -125,7 +124,7 @@ static void steps_do_not_depend_on_it(void **state)
         release(&one);
         release(&many);
     }
-    omp_set_num_threads(threads);
+    assert_ok(psgd_set_threads(threads));
 }
 
 /* Where threads could not help, a tensor with as much work must not wait for the one before it. */

@@ -1,7 +1,6 @@
 /* ARCHITECTURE.md says how much stack a thread needs that calls the library. */
 #include "support.h"
 
-#include <omp.h>
 #include <pthread.h>
 
 enum { STACK = 256 * 1024 };
@@ -50,7 +49,7 @@ static void run_network(void)
 static void *work(void *data)
 {
     (void)data;
-    omp_set_num_threads(1);
+    assert_ok(psgd_set_threads(1));
     update_and_apply("kron(tri,tril)", 120, 257);
     update_and_apply("kron(dense,dense)", 60, 70);
     update_and_apply("scan", 200, 300);

@@ -2,7 +2,7 @@
 #include "cli/bench/bench.h"
 #include "cli/verbs.h"
 
-#include <omp.h>
+#include <psgd/threads.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void print_machine(bool json)
     cpu_name(cpu, sizeof cpu);
     const char *format = json ? "{\"cpu\":\"%s\",\"threads\":%d,\"version\":\"%s\",\"commit\":\"%s\"}\n"
                               : "%s, %d threads, psgd %s, commit %s\n";
-    printf(format, cpu, omp_get_max_threads(), psgd_version(), PSGD_COMMIT);
+    printf(format, cpu, psgd_threads(), psgd_version(), PSGD_COMMIT);
 }
 
 static int run(const cli_args *args)
@@ -56,7 +56,7 @@ static int run(const cli_args *args)
         return cli_wrong_use("--clock is wall or processor, not '%s'", clock);
     }
     if (clock && !strcmp(clock, "processor")) {
-        if (omp_get_max_threads() > 1) {
+        if (psgd_threads() > 1) {
             return cli_wrong_use("--clock processor adds up threads; run it with OMP_NUM_THREADS=1");
         }
         bench_use_processor_time();

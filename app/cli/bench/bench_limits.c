@@ -5,7 +5,8 @@
 #include "core/memory.h"
 #include "la/kernel/stream.h"
 #include "la/la.h"
-#include "la/parallel.h"
+
+#include <psgd/threads.h>
 
 #include <cblas.h>
 
@@ -93,7 +94,7 @@ static double triad_rate(const bench_probe *probe, bool past_caches)
     bench_clean_caches(probe);
     triad t = {probe->memory, probe->memory + n, probe->memory + 2 * n, past_caches};
     double start = bench_now();
-    la_parallel(n / CHUNK, (double)n, triad_chunk, &t);
+    psgd_parallel(n / CHUNK, triad_chunk, &t);
     return 3 * (double)n * sizeof(float) / (bench_now() - start);
 }
 

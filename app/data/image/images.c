@@ -12,7 +12,8 @@
 #include "data/image/image_queue.h"
 #include "data/image/jpeg.h"
 #include "data/source.h"
-#include "la/parallel.h"
+
+#include <psgd/threads.h>
 
 #include <pthread.h>
 #include <stdio.h>
@@ -215,7 +216,7 @@ static psgd_status images_read(source *base, int64_t n, const int64_t *index, fl
     double began = now();
     PSGD_TRY(psgd__image_queue_take(self->queue, n, index, &batch));
     base->waited += now() - began;
-    psgd__la_parallel((base->features + BLOCK - 1) / BLOCK, 1e9, turn_block, &(turning){self, &batch, n, x});
+    psgd_parallel((base->features + BLOCK - 1) / BLOCK, turn_block, &(turning){self, &batch, n, x});
     memcpy(y, batch.label, (size_t)n * sizeof *y);
     return PSGD_OK;
 }

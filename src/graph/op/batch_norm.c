@@ -4,7 +4,7 @@
  * ts = <y tx>, tdx = (tdy - <tdy> - ty <y dy> - y <y tdy + ty dy> - ts dx) / s.
  * psgd_graph_carry adds the batch to moving averages of m and s^2, which replace them in evaluation mode. */
 #include "graph/op.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <math.h>
 

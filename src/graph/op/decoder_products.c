@@ -4,7 +4,7 @@
  * D are computed in panels. */
 #include "graph/op/decoder.h"
 #include "la/array/dispatch.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <stdatomic.h>
 #include <string.h>

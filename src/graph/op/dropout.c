@@ -4,7 +4,7 @@
 #include "graph/op.h"
 #include "core/rng.h"
 #include "la/network/network.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <string.h>
 

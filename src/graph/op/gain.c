@@ -3,7 +3,7 @@
  *
  * dx = g dy, dg = <x, dy>, db = sum dy over the elements of the feature. */
 #include "graph/op.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 static psgd_status gain_check(psgd_op_call *call)
 {

@@ -6,7 +6,7 @@
  * The state before the first time is a constant. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  * of a window it took, the first among equals; tangents and gradients go through that entry. */
 #include "graph/op.h"
 #include "la/array/dispatch.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
 #include "la/network/network.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *   ty  = q ta - 2 b e r a T
  *   tdx = q tdy - b r D' dy - 2 b e (r' a S + r ta S + r a S'), r' = -(b + 1) r D' / D, S' = sum ta dy + a tdy. */
 #include "graph/op.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <math.h>
 

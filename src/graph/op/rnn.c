@@ -4,7 +4,7 @@
  * state before the first time is a constant: what psgd_graph_carry kept. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
  * dx = (p - onehot) dy / n, tdx = p (tx - <p, tx>) dy / n + (p - onehot) tdy / n. */
 #include "graph/op.h"
 #include "la/array/dispatch.h"
-#include "la/parallel.h"
+#include "la/pool.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
  *   tensors; theta <- (1 - mu decay) theta - mu d.
  *
  * Methods that can do so write theta in the same pass that makes d; only clipping needs d on its own. */
-#include "la/tasks.h"
+#include "la/pool.h"
 #include "la/la.h"
 #include "la/array/normal.h"
 #include "optim/method/method.h"
@@ -173,9 +173,9 @@ static void advance_small(void *data, int i)
 static void advance_all(tensors *t)
 {
     psgd_optimizer *self = t->args.self;
-    int threads = psgd__thread_count();
+    int threads = la_threads();
     if (threads > self->work.slices) threads = self->work.slices;
-    if (self->work.stride > 0) psgd__side_by_side(self->part_count, threads, is_heavy, advance_small, t);
+    if (self->work.stride > 0) la_tasks(self->part_count, threads, is_heavy, advance_small, t);
     for (int i = 0; i < self->part_count; i++) {
         if (!runs_beside(self, i)) advance_one(t, i);
     }

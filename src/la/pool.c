@@ -1,0 +1,377 @@
+/* One caller at a time owns the pool; whoever comes while it is taken runs its parts alone.
+ *
+ * A job is a list of parts, cut into ranges: thread k begins with range k, so that it finds in its cache what it had
+ * in the job before, and then helps with the others. A range is one atomic word, generation << 32 | parts left. Who
+ * takes parts lowers it, so a job that is over cannot be mistaken for the next, and a thread that holds no part may
+ * sleep through the end of a job. */
+#include "la/pool.h"
+#include "core/status.h"
+#include "core/workspace.h"
+
+#include <psgd/threads.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LINE = 64,
+    MAX_THREADS = 256,
+    MAX_RANGES = 16,
+    STACK = 2 << 20,
+    SPIN = 50000,     /* nanoseconds that an idle thread spins before it sleeps */
+    PREEMPTED = 50000 /* nanoseconds between two looks at the clock that only another process can have taken */
+};
+
+static const double MIN_WORK = 1e5;   /* about 10 microseconds of one thread: below that, waking another costs more */
+static const double BATCH_WORK = 2e4; /* operations that are taken at once */
+
+typedef struct range {
+    _Alignas(LINE) _Atomic uint64_t left;
+} range;
+
+typedef struct job {
+    range ranges[MAX_RANGES];
+    _Alignas(LINE) _Atomic int64_t done; /* parts */
+    _Alignas(LINE) _Atomic int range_count, max_threads;
+    _Atomic int64_t batch; /* parts that are taken at once */
+    int64_t count;
+    void (*part)(void *data, int64_t i);
+    void *data;
+} job;
+
+enum { OUTER, INNER }; /* INNER: what a heavy task of la_tasks shares out */
+
+static struct pool {
+    job jobs[2];
+    _Alignas(LINE) _Atomic uint32_t epoch; /* raised whenever there is something new for the workers */
+    _Alignas(LINE) _Atomic bool taken;
+    _Atomic bool waiting; /* the owner sleeps until its job is done */
+    _Atomic int sleepers, size, quit_from;
+    _Atomic int64_t crowded_until; /* nanoseconds; until then nobody spins, because other processes want the cores */
+    pthread_mutex_t lock;
+    pthread_cond_t wake, finished;
+    uint32_t generation;
+    int asked, workers; /* threads that were asked for; workers that could be started for that */
+    pthread_t worker[MAX_THREADS];
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
+
+static _Thread_local int thread_index; /* 0: a thread of the program */
+static _Thread_local enum { FREE, IN_PART, IN_HEAVY_TASK } state;
+
+static int64_t nanoseconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+/* Spins until there is a reason to stop, but not for long. A thread that was preempted meanwhile has proof that the
+ * cores are wanted by others: for a while nobody spins. */
+static bool spin(bool (*stop)(const void *data), const void *data)
+{
+    int64_t begin = nanoseconds(), last = begin, now;
+    if (begin < atomic_load_explicit(&pool.crowded_until, memory_order_relaxed)) return stop(data);
+    do {
+        for (int i = 0; i < 8; i++) {
+            if (stop(data)) return true;
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+        now = nanoseconds();
+        if (now - last > PREEMPTED) {
+            atomic_store_explicit(&pool.crowded_until, now + 200 * (int64_t)PREEMPTED, memory_order_relaxed);
+            break;
+        }
+        last = now;
+    } while (now - begin < SPIN);
+    return stop(data);
+}
+
+/* Takes parts of a range as long as there are any; returns how many, and that of all in the job. */
+static int64_t empty_range(job *j, int r, int64_t *count)
+{
+    int64_t done = 0;
+    _Atomic uint64_t *left = &j->ranges[r].left;
+    uint64_t word = atomic_load_explicit(left, memory_order_acquire);
+    while ((uint32_t)word) {
+        int64_t batch = atomic_load_explicit(&j->batch, memory_order_relaxed);
+        if (batch > (uint32_t)word) batch = (uint32_t)word;
+        if (!atomic_compare_exchange_weak_explicit(left, &word, word - (uint64_t)batch, memory_order_acq_rel,
+                                                   memory_order_acquire)) {
+            continue;
+        }
+        *count = j->count; /* what is not atomic may be read as long as this thread owes a part */
+        int64_t i = *count * (r + 1) / atomic_load_explicit(&j->range_count, memory_order_relaxed) - (uint32_t)word;
+        for (int64_t end = i + batch; i < end; i++) j->part(j->data, i);
+        done += batch;
+        word = atomic_load_explicit(left, memory_order_acquire);
+    }
+    return done;
+}
+
+static void work_on(job *j)
+{
+    int64_t done = 0, count = 0;
+    int ranges = atomic_load_explicit(&j->range_count, memory_order_acquire);
+    if (thread_index >= atomic_load_explicit(&j->max_threads, memory_order_relaxed)) return;
+    for (int k = 0; k < ranges; k++) done += empty_range(j, (thread_index + k) % ranges, &count);
+    if (!done || atomic_fetch_add(&j->done, done) + done < count || !atomic_load(&pool.waiting)) return;
+    pthread_mutex_lock(&pool.lock);
+    pthread_cond_signal(&pool.finished);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static bool has_news(const void *seen)
+{
+    return atomic_load(&pool.epoch) != *(const uint32_t *)seen;
+}
+
+static void *run_worker(void *index)
+{
+    uint32_t seen = 0;
+    thread_index = (int)(intptr_t)index;
+    state = IN_PART;
+    for (;;) {
+        if (!spin(has_news, &seen)) {
+            pthread_mutex_lock(&pool.lock);
+            atomic_fetch_add(&pool.sleepers, 1);
+            while (!has_news(&seen)) pthread_cond_wait(&pool.wake, &pool.lock);
+            atomic_fetch_sub(&pool.sleepers, 1);
+            pthread_mutex_unlock(&pool.lock);
+        }
+        seen = atomic_load(&pool.epoch);
+        if (thread_index > atomic_load(&pool.quit_from)) return NULL;
+        work_on(&pool.jobs[OUTER]);
+        work_on(&pool.jobs[INNER]);
+    }
+}
+
+static void wake_workers(int64_t count)
+{
+    atomic_fetch_add(&pool.epoch, 1);
+    int sleepers = atomic_load(&pool.sleepers);
+    if (sleepers == 0) return;
+    pthread_mutex_lock(&pool.lock);
+    if (count < sleepers) {
+        while (count-- > 0) pthread_cond_signal(&pool.wake);
+    } else {
+        pthread_cond_broadcast(&pool.wake);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static void begin_job(job *j, int64_t count, int64_t batch, int max_threads, void (*part)(void *data, int64_t i),
+                      void *data)
+{
+    int64_t ranges = pool.workers + 1;
+    if (ranges > MAX_RANGES) ranges = MAX_RANGES;
+    if (ranges > count) ranges = count;
+    j->count = count;
+    j->part = part;
+    j->data = data;
+    atomic_store_explicit(&j->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&j->batch, batch, memory_order_relaxed);
+    atomic_store_explicit(&j->max_threads, max_threads, memory_order_relaxed);
+    atomic_store_explicit(&j->range_count, (int)ranges, memory_order_release);
+    pool.generation++;
+    for (int64_t r = 0; r < ranges; r++) {
+        uint64_t left = (uint64_t)(count * (r + 1) / ranges - count * r / ranges);
+        atomic_store_explicit(&j->ranges[r].left, (uint64_t)pool.generation << 32 | left, memory_order_release);
+    }
+    wake_workers(count - 1);
+}
+
+static bool is_done(const void *data)
+{
+    const job *j = data;
+    return atomic_load(&j->done) == j->count;
+}
+
+static void finish_job(job *j)
+{
+    work_on(j);
+    if (spin(is_done, j)) return;
+    pthread_mutex_lock(&pool.lock);
+    atomic_store(&pool.waiting, true);
+    while (!is_done(j)) pthread_cond_wait(&pool.finished, &pool.lock);
+    atomic_store(&pool.waiting, false);
+    pthread_mutex_unlock(&pool.lock);
+}
+
+/* The child of a fork has none of the workers. */
+static void forget_workers(void)
+{
+    pthread_mutex_init(&pool.lock, NULL);
+    pthread_cond_init(&pool.wake, NULL);
+    pthread_cond_init(&pool.finished, NULL);
+    pool.asked = pool.workers = 0;
+    atomic_store(&pool.sleepers, 0);
+    atomic_store(&pool.waiting, false);
+    atomic_store(&pool.taken, false);
+    for (int i = 0; i < MAX_RANGES; i++) {
+        atomic_store(&pool.jobs[OUTER].ranges[i].left, 0);
+        atomic_store(&pool.jobs[INNER].ranges[i].left, 0);
+    }
+}
+
+static void stop_workers(int keep)
+{
+    if (pool.workers <= keep) return;
+    atomic_store(&pool.quit_from, keep);
+    wake_workers(pool.workers);
+    while (pool.workers > keep) pthread_join(pool.worker[--pool.workers], NULL);
+}
+
+/* Brings the pool to that many threads, or as many as can be started. They inherit a mask that blocks all signals:
+ * handlers run on threads of the program. */
+static void resize(int threads)
+{
+    static bool child_handler_set;
+    if (!child_handler_set) child_handler_set = pthread_atfork(NULL, NULL, forget_workers) == 0;
+    stop_workers(threads - 1);
+    pool.asked = threads;
+    atomic_store(&pool.quit_from, MAX_THREADS);
+    pthread_attr_t attributes;
+    if (!child_handler_set || pthread_attr_init(&attributes) != 0) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_setstacksize(&attributes, STACK);
+    while (pool.workers < threads - 1) {
+        void *index = (void *)(intptr_t)(pool.workers + 1);
+        if (pthread_create(&pool.worker[pool.workers], &attributes, run_worker, index) != 0) break;
+        pool.workers++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+}
+
+/* Whether the pool is the caller's now and has workers. */
+static bool take_pool(void)
+{
+    int threads = la_threads();
+    if (threads < 2 || atomic_exchange(&pool.taken, true)) return false;
+    if (threads != pool.asked) resize(threads);
+    if (pool.workers > 0) return true;
+    atomic_store(&pool.taken, false);
+    return false;
+}
+
+/* At exit and when the library is unloaded. The pool stays taken: later calls run alone. If another thread works with
+ * it, the process ends without us. */
+__attribute__((destructor)) static void stop_pool(void)
+{
+    if (!atomic_exchange(&pool.taken, true)) stop_workers(0);
+}
+
+static void run_job(job *j, int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
+{
+    double each = work / (double)count;
+    int64_t batch = each < BATCH_WORK ? (int64_t)(BATCH_WORK / each) : 1, max = count / (4 * (pool.workers + 1));
+    if (batch > max) batch = max;
+    begin_job(j, count, batch < 1 ? 1 : batch, MAX_THREADS, part, data);
+    finish_job(j);
+}
+
+void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
+{
+    bool worth = count > 1 && count <= UINT32_MAX && work > MIN_WORK;
+    if (worth && state == IN_HEAVY_TASK) {
+        state = IN_PART;
+        run_job(&pool.jobs[INNER], count, work, part, data);
+        state = IN_HEAVY_TASK;
+    } else if (worth && take_pool()) {
+        state = IN_PART;
+        run_job(&pool.jobs[OUTER], count, work, part, data);
+        state = FREE;
+        atomic_store_explicit(&pool.taken, false, memory_order_release);
+    } else {
+        for (int64_t i = 0; i < count; i++) part(data, i);
+    }
+}
+
+typedef struct tasks {
+    bool (*heavy)(void *data, int i);
+    void (*task)(void *data, int i);
+    void *data;
+} tasks;
+
+static void run_light(void *data, int64_t i)
+{
+    const tasks *t = data;
+    if (t->heavy(t->data, (int)i)) return;
+    psgd__work_slice = thread_index;
+    t->task(t->data, (int)i);
+    psgd__work_slice = 0;
+}
+
+void la_tasks(int count, int max_threads, bool (*heavy)(void *data, int i), void (*task)(void *data, int i), void *data)
+{
+    if (count < 2 || max_threads < 2 || !take_pool()) {
+        for (int i = 0; i < count; i++) task(data, i);
+        return;
+    }
+    tasks t = {heavy, task, data};
+    state = IN_HEAVY_TASK;
+    begin_job(&pool.jobs[OUTER], count, 1, max_threads, run_light, &t);
+    for (int i = 0; i < count; i++) {
+        if (heavy(data, i)) task(data, i);
+    }
+    state = IN_PART;
+    finish_job(&pool.jobs[OUTER]);
+    state = FREE;
+    atomic_store_explicit(&pool.taken, false, memory_order_release);
+}
+
+static int number_in(const char *name)
+{
+    const char *text = getenv(name);
+    long value = text ? strtol(text, NULL, 10) : 0;
+    return value < 1 ? 0 : value > MAX_THREADS ? MAX_THREADS : (int)value;
+}
+
+static int default_threads(void)
+{
+    cpu_set_t cores;
+    int threads = number_in("PSGD_NUM_THREADS");
+    if (!threads) threads = number_in("OMP_NUM_THREADS");
+    if (!threads && sched_getaffinity(0, sizeof cores, &cores) == 0) threads = CPU_COUNT(&cores);
+    if (!threads) threads = (int)sysconf(_SC_NPROCESSORS_ONLN); /* more cores than the set above can hold */
+    return threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
+}
+
+int la_threads(void)
+{
+    if (state == IN_PART) return 1;
+    int size = atomic_load_explicit(&pool.size, memory_order_relaxed);
+    if (size == 0) {
+        size = default_threads();
+        atomic_store_explicit(&pool.size, size, memory_order_relaxed);
+    }
+    return size;
+}
+
+psgd_status psgd_set_threads(int threads)
+{
+    if (threads < 0 || threads > MAX_THREADS) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%d threads: between 1 and %d, or 0 for the default", threads,
+                          MAX_THREADS);
+    }
+    atomic_store(&pool.size, threads);
+    return PSGD_OK;
+}
+
+int psgd_threads(void)
+{
+    return la_threads();
+}
+
+void psgd_parallel(int64_t count, void (*part)(void *data, int64_t i), void *data)
+{
+    la_parallel(count, 1e9, part, data);
+}
