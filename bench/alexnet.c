@@ -1,6 +1,6 @@
 /* Times of AlexNet, full size, float32: one gradient, one gradient with Hv, and whole steps of SGD, Fisher scan and
  * Newton scan. Prints "name seconds" lines, the smallest of all rounds, and the resident memory after a gradient with
- * Hv; bench/alexnet.py runs it beside PyTorch.
+ * Hv; bench/alexnet.py compares it with PyTorch.
  *
  *     bench_alexnet [batch [rounds [what]]]      what: gradient, hessian, steps or all */
 #include "model/model.h"
@@ -50,7 +50,7 @@ static psgd_status build(net *to, int64_t batch)
     return psgd__model_start(NULL, kind, to->graph, PSGD_F32, 1, to->slab[0]);
 }
 
-/* A step of a method, its gradient or gradient with Hv included. */
+/* A complete step of a method, including its gradient or gradient with Hv. */
 static psgd_status step(net *self, psgd_optimizer *optimizer)
 {
     double loss;
@@ -87,7 +87,7 @@ static psgd_status make(net *self, const char *method, const char *criterion, ps
 
 enum { METHODS = 3 };
 
-/* The methods take turns, so that all of them meet the machine as it is. */
+/* The methods take turns, so that other load on the machine affects all of them alike. */
 static psgd_status measure_steps(net *self, int rounds)
 {
     static const char *const names[METHODS] = {"sgd", "fisher-scan", "newton-scan"};

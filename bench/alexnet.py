@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""AlexNet, full size, beside PyTorch (Debian's python3-torch) and the author's code, which is not part of this
-repository, in one run: a gradient, a gradient with Hv, and a whole Newton SCAN step, float32.
+"""AlexNet, full size, compared with PyTorch (Debian's python3-torch) and the author's code, which is not part of this
+repository, in one run: a gradient, a gradient with Hv, and a complete Newton SCAN step, float32.
 
     cmake --build build --target bench_alexnet && bench/alexnet.py build FOLDER [--batch 128] [--rounds 2] [--what gradient]
 
-FOLDER has the author's preconditioned_stochastic_gradient_descent.py; without it the Newton step of his is left out.
-Each side runs in turn; the table has the smallest time of each. PyTorch runs as installed and tuned (memory from huge
-pages that is not given back), and the better of the two is the other side. The author's code needs opt_einsum.
+FOLDER has the author's preconditioned_stochastic_gradient_descent.py; without it that Newton step is omitted.
+The sides take turns; the table has the smallest time of each. PyTorch runs as installed and tuned (huge pages, memory
+is not returned), and the ratio is to the better of the two. The author's code needs opt_einsum.
 """
 import argparse
 import os

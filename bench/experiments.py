@@ -4,8 +4,8 @@
     bench/experiments.py mnist --data MNIST_FOLDER --out FOLDER   # LeNet5, 5 methods x 3 seeds, 10 epochs each
     bench/experiments.py xor --out FOLDER                         # LSTM and simple RNN, 3 methods x 5 seeds each
 
-Every run is a folder of its own in FOLDER. A run that is finished there is read and not run again, one that was stopped
-is resumed. One thread each, so that the numbers do not depend on the machine's cores; --jobs runs several side by side."""
+Every run has its own folder in FOLDER. A finished run is read and not repeated, one that was stopped is resumed. One
+thread each, so that results do not depend on the number of cores; --jobs runs several concurrently."""
 import argparse
 import concurrent.futures
 import json

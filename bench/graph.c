@@ -1,6 +1,6 @@
-/* Times of one gradient, of one gradient with Hv and of one Newton step kron(tri,tri) with all that belongs to it:
+/* Times of one gradient, of one gradient with Hv and of one complete Newton step on kron(tri,tri):
  * LeNet5 on batch 64, and an LSTM of 30 units over 50 times on batch 128, both in f32. Prints "name gradient-ms
- * hessian-ms step-ms", the smallest of all rounds; bench/graph.py runs it beside PyTorch. */
+ * hessian-ms step-ms", the smallest of all rounds; bench/graph.py compares it with PyTorch. */
 #include "model/model.h"
 #include <psgd/psgd.h>
 

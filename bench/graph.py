@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Gradient, gradient + Hv and a whole Newton step beside PyTorch (Debian's python3-torch) in one run: LeNet5 on batch 64,
-an LSTM of 30 units over 50 times on batch 128, both in float32. The step, kron(tri,tri) on LeNet5, is that of the PSGD
+"""Gradient, gradient + Hv and a complete Newton step compared with PyTorch (Debian's python3-torch) in one run: LeNet5
+with batch 64, an LSTM of 30 units over 50 time steps with batch 128, both in float32. The step, kron(tri,tri) on LeNet5, is that of the PSGD
 author's own code, which is not part of this repository:
 
     git clone https://github.com/lixilinx/psgd_torch PEER
     cmake --build build --target bench_graph && bench/graph.py build PEER [rounds]
 
-Each side runs in turn, several times; the table has the smallest time of each, which other work on the machine disturbs
-least. PyTorch runs as installed and tuned (memory from huge pages that is not given back; libblas.so.3 should be an
-OpenMP build of OpenBLAS for both), and the better of the two is the other side. The author's code needs opt_einsum.
+The sides take turns, several times; the table has the smallest time of each, which other load on the machine affects
+least. PyTorch runs as installed and tuned (huge pages, memory is not returned; libblas.so.3 should be an OpenMP build of
+OpenBLAS for both), and the ratio is to the better of the two. The author's code needs opt_einsum.
 """
 import os
 import subprocess
@@ -52,7 +52,7 @@ def peer(folder, rounds):
         g = torch.autograd.grad(network(W, x, y), W, create_graph=True)
         return v, g, torch.autograd.grad(g, W, v)
 
-    def newton(network, W, x, y, Q, most):
+    def newton(network, W, x, y, Q, limit):
         v, g, h = hessian(network, W, x, y)
         with torch.no_grad():
             Q[:] = [author.update_precond_kron(*q, a, b) for q, a, b in zip(Q, v, h)]
@@ -62,14 +62,14 @@ def peer(folder, rounds):
                 w.subtract_(0.001 * min(most / norm, 1.0) * a)
 
     shapes = ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))
-    pictures = [(0.1 * torch.randn(s)).requires_grad_() for s in shapes]
+    weights = [(0.1 * torch.randn(s)).requires_grad_() for s in shapes]
     sequence = list(cell.parameters()) + [(0.1 * torch.randn(1, 31)).requires_grad_()]
     Q = [[torch.eye(s[0]), torch.eye(s[1])] for s in shapes]
-    most = 0.1 * sum(w.numel() for w in pictures) ** 0.5
-    of_pictures = (lenet5, pictures, torch.rand(64, 1, 28, 28), torch.randint(10, (64,)))
+    limit = 0.1 * sum(w.numel() for w in weights) ** 0.5
+    images = (lenet5, weights, torch.rand(64, 1, 28, 28), torch.randint(10, (64,)))
     of_sequences = (lstm, sequence, torch.rand(50, 128, 2), torch.randint(2, (128, 1)).float())
-    cases = (("lenet5", (lambda: gradient(*of_pictures), lambda: hessian(*of_pictures),
-                         lambda: newton(*of_pictures, Q, most))),
+    cases = (("lenet5", (lambda: gradient(*images), lambda: hessian(*images),
+                         lambda: newton(*images, Q, limit))),
              ("lstm", (lambda: gradient(*of_sequences), lambda: hessian(*of_sequences))))
     for name, actions in cases:
         times = [[] for _ in actions]

@@ -1,10 +1,9 @@
 /* Times of the paper's language model on Wikitext-2's sizes: 33,278 words, two LSTM layers of 200 units, batch 20, 35
- * steps back, dropout 0.2, in f32, on random words. Prints "name milliseconds" lines, the smallest of all rounds;
- * bench/language.py runs it beside PyTorch. With the argument rows: an untied embedding with whole and with row-sparse
- * gradients instead, words with the frequencies of a text (the k-th in proportion to 1 / k), each step and what of it
- * is the optimizer's. With the argument processor it is the time of the processor, for one thread on a machine that
- * others use as well. Every kind of step is timed in turn within a round, so that what else the machine does meets them
- * all. */
+ * time steps, dropout 0.2, in f32, on random words. Prints "name milliseconds" lines, the smallest of all rounds;
+ * bench/language.py compares it with PyTorch. With the argument rows: an untied embedding with dense and with
+ * row-sparse gradients instead, words with the frequencies of a text (the k-th in proportion to 1 / k), each step and
+ * the optimizer's part of it. With the argument processor it measures processor time, for one thread on a machine in
+ * use. All kinds of steps take turns within a round, so that other load on the machine affects them alike. */
 #include "core/memory.h"
 #include "model/language.h"
 
@@ -201,7 +200,7 @@ static int measure(int rounds)
     return 0;
 }
 
-/* name, then for whole and for row-sparse gradients: a step, and the optimizer's part of it. */
+/* name, then for dense and for row-sparse gradients: a step, and the optimizer's part of it. */
 static int measure_rows(int rounds)
 {
     enum { COUNT = 4 };

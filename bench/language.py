@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""The paper's language model beside PyTorch (Debian's python3-torch) and the PSGD author's code in one run: 33,278 words,
-two LSTM layers of 200 units, batch 20, 35 steps back, dropout 0.2, float32.
+"""The paper's language model compared with PyTorch (Debian's python3-torch) and the PSGD author's code in one run: 33,278
+words, two LSTM layers of 200 units, batch 20, 35 time steps, dropout 0.2, float32.
 
     git clone https://github.com/lixilinx/psgd_torch PEER
     cmake --build build --target bench_language && bench/language.py build PEER [rounds [processor]]
 
-Each side runs in turn, twice; the table has the smallest time of each, which other work on the machine disturbs least.
-PyTorch runs as installed and tuned (memory from huge pages that is not given back; the BLAS is the OpenMP build in both),
-and the better of the two is the other side. Its LSTM is nn.LSTM, its Hessian-vector product double backward; a Newton
+The sides take turns, twice; the table has the smallest time of each, which other load on the machine affects least.
+PyTorch runs as installed and tuned (huge pages, memory is not returned; the BLAS is the OpenMP build in both), and the
+ratio is to the better of the two. Its LSTM is nn.LSTM, its Hessian-vector product double backward; a Newton
 step is that with the author's update_precond_kron and precond_grad_kron on (scaling, normalization) factors, clipping and
-the update of the parameters. With the word processor at the end it is one thread and its processor time on each side, for
-a machine that others use as well. bench_language by itself, with the words ROUNDS rows, has the table for an untied
+the update of the parameters. With the word processor at the end each side uses one thread and its processor time is
+measured, for a machine in use. bench_language by itself, with the words ROUNDS rows, prints the table for an untied
 embedding with row-sparse gradients.
 """
 import importlib.util
@@ -122,7 +122,7 @@ def main():
     for key, what in ROWS:
         a, b = plain[key], tuned[key]
         print(f"| {what} | {a:.0f} | {b:.0f} | {own[key]:.0f} | {min(a, b) / own[key]:.2f} |")
-    print("\n| step | ms | beside SGD |\n|---|---:|---:|")
+    print("\n| step | ms | relative to SGD |\n|---|---:|---:|")
     for name, took in own.items():
         if name not in ("gradient", "hessian"):
             print(f"| `{name}` | {took:.1f} | {took / own['sgd']:.3f} |")

@@ -1,4 +1,4 @@
-/* psgd_minimize beside liblbfgs on the published problems, both with defaults, both ending at ||g|| <= 1e-8 (1 + |f|).
+/* psgd_minimize and liblbfgs on the published problems, both with defaults, both stopping at ||g|| <= 1e-8 (1 + |f|).
  *
  * Prints the table of docs/benchmarks/minimize.md, then what an iteration costs on Rosenbrock's function of two
  * unknowns, as it is written in psgd paper rosenbrock. Exit status 1 where psgd_minimize solves fewer problems than
@@ -23,7 +23,7 @@ typedef struct outcome {
     int64_t iterations, evaluations, products;
 } outcome;
 
-/* CPU time: what others do on the machine at the same time does not count. */
+/* CPU time: other load on the machine does not count. */
 static double cpu_seconds(void)
 {
     struct timespec now;
@@ -217,7 +217,7 @@ static void print_times(void)
     double limit = min[0] / (double)iterations[0];
     for (int i = 0; i < 3; i++) {
         double each = min[i] / (double)iterations[i];
-        printf("%-24s %4lld iterations, %6.1f us in all, %5.0f ns an iteration: %.2f x liblbfgs\n", rows[i].name,
+        printf("%-24s %4lld iterations, %6.1f us in total, %5.0f ns per iteration: %.2f x liblbfgs\n", rows[i].name,
                (long long)iterations[i], min[i] * 1e6, each * 1e9, each / limit);
     }
 }

@@ -1,4 +1,4 @@
-/* Minimise a function of your own: value and gradient are all it takes. */
+/* Minimise your own function: it needs only value and gradient. */
 #include <psgd/psgd.h>
 #include <stdio.h>
 

@@ -34,7 +34,7 @@ int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gr
     return 0;
 }
 
-/* Optional: without it, differences of gradients are used. */
+/* Optional: without it, finite differences of gradients are used. */
 int psgd_function_product(int64_t n, const double *x, const double *v, double *h)
 {
     for (int64_t i = 0; i < n; i++) h[i] = 0;

@@ -1,4 +1,4 @@
-/* A model of one's own: a small network on a made-up task, trained with PSGD on exact Hessian-vector products.
+/* Your own model: a small network on a synthetic task, trained with PSGD on exact Hessian-vector products.
  *
  *   cc own_model.c $(pkg-config --cflags --libs psgd) -lm && ./a.out
  */
@@ -34,7 +34,7 @@ int main(void)
     const void *dt[] = {gradient, gradient + HIDDEN * 3}, *vt[] = {v, v + HIDDEN * 3}, *ht[] = {h, h + HIDDEN * 3};
     for (int step = 0; step < 500 && status == PSGD_OK; step++) {
         float *in = psgd_graph_values(g, x), *target = psgd_graph_values(g, t);
-        psgd_normal_fill(PSGD_F32, 2, 0, (uint64_t)step, 0, 2 * N, in); /* a new batch: the product of two numbers */
+        psgd_normal_fill(PSGD_F32, 2, 0, (uint64_t)step, 0, 2 * N, in); /* a new batch: learn the product */
         for (int j = 0; j < N; j++) target[j] = sinf(in[j]) * in[N + j];
         for (int i = 0; i < 2; i++) psgd_optimizer_draw(optimizer, i, (void *)vt[i]);
         status = psgd_graph_hessian(g, theta, v, gradient, h, &loss);

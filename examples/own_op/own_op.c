@@ -1,4 +1,4 @@
-/* An op of one's own in a graph: softplus, y = log(1 + e^x), by a check and four kernels.
+/* Your own op in a graph: softplus, y = log(1 + e^x), by a check and four kernels.
  *
  *   cc own_op.c $(pkg-config --cflags --libs psgd) -lm && ./a.out
  *
@@ -7,7 +7,7 @@
  *                            backward           dx = s dy
  *                            tangent_backward   tdx = s tdy + s (1 - s) tx dy
  *
- * The program compares the gradient along a direction and Hv with differences of losses and gradients. */
+ * The program compares the gradient along a direction and Hv with finite differences of losses and gradients. */
 #include <psgd/psgd.h>
 
 #include <math.h>

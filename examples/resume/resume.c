@@ -1,4 +1,5 @@
-/* Stop and go on: 100 steps in one go, and 40, a file, and 60 more in a new optimizer, end at the same bits. */
+/* Stop and resume: 100 steps in one run, and 40 steps, a saved file and 60 more in a new optimizer, give the same bits.
+ */
 #include <psgd/psgd.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@ static int quadratic(void *data, const void *const *theta, double *loss, void *c
     return data != NULL;
 }
 
-/* steps from theta; state is read before and written after where it is not NULL. */
+/* Takes steps from theta; loads the state from a file before and saves it after, where a path is given. */
 static psgd_status run(int steps, double *theta, const char *from, const char *to)
 {
     const int64_t shape[] = {2};

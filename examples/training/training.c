@@ -1,5 +1,5 @@
-/* A training loop with gradients of one's own: least squares over random batches, W 4 x 6 (the last column is the
- * bias), PSGD with the Fisher type criterion on kron(tri,tri). No Hessian-vector products are needed. */
+/* A training loop with your own gradients: least squares over random batches, W 4 x 6 (the last column is the bias),
+ * PSGD with the Fisher criterion on kron(tri,tri). It needs no Hessian-vector products. */
 #include <psgd/psgd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static double batch_loss(const double *W, const double *T, double *gradient)
     for (int i = 0; i < OUT * IN; i++) gradient[i] = 0;
     for (int b = 0; b < BATCH; b++) {
         double x[IN];
-        for (int j = 0; j < IN; j++) x[j] = j < IN - 1 ? uniform() * (1 << j) : 1; /* features of very unlike size */
+        for (int j = 0; j < IN; j++) x[j] = j < IN - 1 ? uniform() * (1 << j) : 1; /* features of different scales */
         for (int i = 0; i < OUT; i++) {
             double error = 0;
             for (int j = 0; j < IN; j++) error += (W[i * IN + j] - T[i * IN + j]) * x[j];
