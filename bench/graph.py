@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Gradient, gradient + Hv and a complete Newton step compared with PyTorch (Debian's python3-torch) in one run: LeNet5
-with batch 64, an LSTM of 30 units over 50 time steps with batch 128, both in float32. The step, kron(tri,tri) on LeNet5, is that of the PSGD
-author's own code, which is not part of this repository:
+with batch 64, an LSTM of 30 units over 50 time steps with batch 128, both in float32. The step, kron(tri,tri) on LeNet5,
+is that of the PSGD author's own code, which is not part of this repository:
 
     git clone https://github.com/lixilinx/psgd_torch PEER
     cmake --build build --target bench_graph && bench/graph.py build PEER [rounds]
@@ -59,7 +59,7 @@ def peer(folder, rounds):
             d = [author.precond_grad_kron(*q, a) for q, a in zip(Q, g)]
             norm = torch.sqrt(sum(torch.sum(a * a) for a in d))
             for w, a in zip(W, d):
-                w.subtract_(0.001 * min(most / norm, 1.0) * a)
+                w.subtract_(0.001 * min(limit / norm, 1.0) * a)
 
     shapes = ((6, 26), (16, 151), (120, 257), (84, 121), (10, 85))
     weights = [(0.1 * torch.randn(s)).requires_grad_() for s in shapes]
@@ -67,10 +67,10 @@ def peer(folder, rounds):
     Q = [[torch.eye(s[0]), torch.eye(s[1])] for s in shapes]
     limit = 0.1 * sum(w.numel() for w in weights) ** 0.5
     images = (lenet5, weights, torch.rand(64, 1, 28, 28), torch.randint(10, (64,)))
-    of_sequences = (lstm, sequence, torch.rand(50, 128, 2), torch.randint(2, (128, 1)).float())
+    sequences = (lstm, sequence, torch.rand(50, 128, 2), torch.randint(2, (128, 1)).float())
     cases = (("lenet5", (lambda: gradient(*images), lambda: hessian(*images),
                          lambda: newton(*images, Q, limit))),
-             ("lstm", (lambda: gradient(*of_sequences), lambda: hessian(*of_sequences))))
+             ("lstm", (lambda: gradient(*sequences), lambda: hessian(*sequences))))
     for name, actions in cases:
         times = [[] for _ in actions]
         for r in range(-5, rounds):
