@@ -5,8 +5,8 @@
  * Hessian-vector product for the v that psgd_optimizer_draw gives) and calls psgd_optimizer_step. Closure: bind an
  * objective once, then call psgd_optimizer_iterate.
  *
- * A list of arrays has one array a tensor, of the optimizer's number type, in C order. Only create, bind and load
- * allocate. On failure the parameters are as they were, and so is the optimizer but for its counters. */
+ * A list of arrays has one array per tensor, of the optimizer's dtype, in C order. Only create, bind and load allocate.
+ * On failure the parameters are as they were, and so is the optimizer except for its counters. */
 #ifndef PSGD_OPTIM_H
 #define PSGD_OPTIM_H
 
@@ -25,21 +25,23 @@ extern "C" {
 typedef struct psgd_optimizer psgd_optimizer;
 
 /* One parameter tensor. spec is its group; NULL: the option group, and always so with the option joint. Only the method
- * psgd looks at it. rows is the most rows (of its first mode) that a gradient given to psgd_optimizer_step_rows has;
- * 0: gradients are whole. */
+ * psgd looks at it. rows is the max number of rows (of the first dimension) in a gradient given to
+ * psgd_optimizer_step_rows; 0: gradients are whole. name is what messages call the tensor; NULL: "tensor 0" and so on.
+ */
 typedef struct psgd_tensor {
     const char *spec;
     int ndim;
     const int64_t *shape;
     int64_t rows;
+    const char *name;
 } psgd_tensor;
 
 /* The methods, from 0; NULL past the last. */
 const char *psgd_method_name(int index);
 const char *psgd_method_summary(int index);
 
-/* options may be NULL: names are those of psgd_optimizer_options_text, which has those of psgd_precond_create in it.
- * Tensors, specs and options need not outlive the call. */
+/* options may be NULL: names are those of psgd_optimizer_options_text, which include those of psgd_precond_create.
+ * Tensors, specs, names and options need not outlive the call. */
 psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
                                   const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
                                   psgd_optimizer **optimizer);
@@ -49,30 +51,48 @@ void psgd_optimizer_free(psgd_optimizer *optimizer);
  * NULL: of no method in particular, and options whose default depends on it have none. 0 also for an unknown method. */
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
 
-/* Help for the options, a line each. Free it with psgd_text_free. */
+/* Help for the options, one line each. Free it with psgd_text_free. */
 psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help);
 
-/* 1 where the coming step takes a Hessian-vector product, else 0. */
-int psgd_optimizer_wants_product(const psgd_optimizer *optimizer);
+/* Changes an option between steps: lr (which schedules then multiply), decay, momentum (which stays 0, or above 0) or
+ * step, the learning rate of the preconditioners. It is not part of the state. */
+psgd_status psgd_optimizer_set_number(psgd_optimizer *optimizer, const char *option, double value);
 
-/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its numbers, standard normal, a function
- * of the option seed, the step and the tensor alone (with joint: of where the tensor stands in the vector). */
+/* 1 where the coming step takes a Hessian-vector product, of any tensor or of this one, else 0. */
+int psgd_optimizer_wants_product(const psgd_optimizer *optimizer);
+int psgd_optimizer_tensor_wants_product(const psgd_optimizer *optimizer, int tensor);
+
+/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its elements, standard normal. It is a
+ * function of the options seed and first-tensor, the tensor and the steps it has taken part in alone (with joint: of
+ * the steps of the optimizer, and of where the tensor is in the vector). */
 psgd_status psgd_optimizer_draw(const psgd_optimizer *optimizer, int tensor, void *v);
 
 /* One step: theta changes. v and h = Hv are read where psgd_optimizer_wants_product says 1, and may be NULL elsewhere;
  * v may also be the caller's own, (dtheta, dgradient) say.
  *
- * A gradient, v or h that is not finite makes the step a skipped one: nothing changes but counters, and the answer is
- * PSGD_OK until more than the option max-skipped come in a row; then it is PSGD_ERR_NOT_FINITE. */
+ * A gradient that is NULL: the tensor sits this step out. Its parameters, state and preconditioner do not change, v and
+ * h are not read, and the step does not count for it: update-every, v and the corrections of moving averages go by the
+ * steps that a tensor has taken part in; schedules go by those of the optimizer. A joint preconditioner sees zeros in
+ * its place, in v and in h, so with the option integrate there must be no such tensor. An h that is NULL: there is no
+ * product for this tensor, which moves with its preconditioner as it is.
+ *
+ * A gradient, v or h that is not finite makes the step a skipped one: nothing changes but counters, and the result is
+ * PSGD_OK until there are more than the option max-skipped in a row; then it is PSGD_ERR_NOT_FINITE. */
 psgd_status psgd_optimizer_step(psgd_optimizer *optimizer, void *const *theta, const void *const *gradient,
                                 const void *const *v, const void *const *h);
 
+/* PSGD_ERR_NOT_FINITE where this step would be a skipped one; nothing changes. For several optimizers that move
+ * together or not at all. rows may be NULL. */
+psgd_status psgd_optimizer_check(const psgd_optimizer *optimizer, const psgd_rows *const *rows,
+                                 const void *const *gradient, const void *const *v, const void *const *h);
+
 /* One step with row-sparse gradients: rows[i] is NULL for a tensor whose arrays are whole, else its gradient, v and h
- * are [count, numbers of a row]. Rows that are absent keep their parameters and the method's state; the work is that of
- * the rows present. For sgd and adagrad that is the step that zeros in their place would make; sparse-adam leaves the
- * moments of absent rows as they are; psgd takes kron(diag,G), scan and scaw with the option rows (exact unless lazy is
- * asked for), without momentum. Clipping is joint over all that is there; clip-rms is over the rows present. Other
- * methods, and the options l2 and decay, would touch every row: they are refused when the optimizer is created.
+ * are [count, elements of a row]. rows may be NULL: all are whole. Absent rows keep their parameters and the method's
+ * state; the cost is that of the rows present. For sgd and adagrad the result is that of a gradient with zeros in the
+ * absent rows; sparse-adam leaves their moments as they are; psgd takes kron(diag,G), scan and scaw with the option
+ * rows (exact unless it is lazy), without momentum. Clipping is joint over all rows present; clip-rms is over those of
+ * a tensor. Other methods, and the options l2 and decay, would touch every row: they are refused when the optimizer is
+ * created.
  *
  * draw_rows: the rows of the v that psgd_optimizer_draw would give. */
 psgd_status psgd_optimizer_step_rows(psgd_optimizer *optimizer, void *const *theta, const psgd_rows *const *rows,
@@ -80,13 +100,13 @@ psgd_status psgd_optimizer_step_rows(psgd_optimizer *optimizer, void *const *the
 psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *optimizer, int tensor, const psgd_rows *rows, void *v);
 
 /* For kfac: count rows of activations (the inputs of a layer, as many as the tensor has columns) and of gradients with
- * respect to its outputs (as many as it has rows), to be used instead of gradients for this tensor. */
+ * respect to its outputs (as many as it has rows), used instead of gradients for this tensor. */
 psgd_status psgd_optimizer_observe(psgd_optimizer *optimizer, int tensor, int64_t count, const void *activations,
                                    const void *output_gradients);
 
 /* What a closure gives: loss and gradient at theta, and h <- Hv for the same function where product is not NULL. Both
  * return 0; anything else stops the step with PSGD_ERR_CALLBACK. Within one iterate all calls must be of the same
- * function: the same samples, where it is a sum over samples. product takes one v a tensor. */
+ * function: the same samples, where it is a sum over samples. product takes one v per tensor. */
 typedef struct psgd_objective {
     int (*gradient)(void *data, const void *const *theta, double *loss, void *const *gradient);
     int (*product)(void *data, const void *const *theta, const void *const *v, double *loss, void *const *gradient,
@@ -99,12 +119,12 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *optimizer, const psgd_objective 
 /* One iteration with the bound objective; loss (may be NULL) is that at theta before the step. */
 psgd_status psgd_optimizer_iterate(psgd_optimizer *optimizer, void *const *theta, double *loss);
 
-/* With nesterov the gradient is wanted, and theta stands, ahead of where the method is: this is where it is. A copy of
- * theta for all else. */
+/* With nesterov theta is the point where the gradient is wanted, ahead of the iterate: this is the iterate. A copy of
+ * theta for all other methods. */
 psgd_status psgd_optimizer_position(const psgd_optimizer *optimizer, const void *const *theta, void *const *position);
 
-/* For the schedule "plateau": the current loss on validation data. Where it is larger than the best so far, the step
- * size is multiplied by the option lr-factor. */
+/* For the schedule "plateau": the current loss on validation data. Where it is larger than the best so far, the
+ * learning rate is multiplied by the option lr-factor. */
 psgd_status psgd_optimizer_validate(psgd_optimizer *optimizer, double loss);
 
 /* All state in memory of the caller, state_bytes long; and back, into an optimizer created with the same method,
@@ -114,7 +134,15 @@ int64_t psgd_optimizer_state_bytes(const psgd_optimizer *optimizer);
 psgd_status psgd_optimizer_state_save(const psgd_optimizer *optimizer, void *state);
 psgd_status psgd_optimizer_state_load(psgd_optimizer *optimizer, int64_t bytes, const void *state);
 
-/* The same as a file, which is replaced atomically. */
+/* The same for one tensor, or, with the index PSGD_SHARED_STATE, for what belongs to no tensor: counters and a joint
+ * preconditioner. The whole state is the shared one followed by that of each tensor, so a program that keeps state by
+ * the name of a parameter can save and restore it that way, in any order. */
+enum { PSGD_SHARED_STATE = -1 };
+int64_t psgd_optimizer_tensor_state_bytes(const psgd_optimizer *optimizer, int tensor);
+psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *optimizer, int tensor, void *state);
+psgd_status psgd_optimizer_tensor_state_load(psgd_optimizer *optimizer, int tensor, int64_t bytes, const void *state);
+
+/* The whole state as a file, which is replaced atomically. */
 psgd_status psgd_optimizer_save(const psgd_optimizer *optimizer, const char *path);
 psgd_status psgd_optimizer_load(psgd_optimizer *optimizer, const char *path);
 
@@ -125,7 +153,8 @@ int64_t psgd_optimizer_products(const psgd_optimizer *optimizer);    /* Hessian-
 const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* why the last skipped step was; "" for none */
 double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of the coming step */
 
-/* What psgd has fitted to a tensor, or with the option joint to all of them as one vector; NULL for other methods. */
+/* The preconditioner of a tensor, or with the option joint of all of them as one vector; NULL for methods other than
+ * psgd. */
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-/* Row-sparse arrays: gradients of an embedding have entries in the rows of the words at hand alone.
+/* Row-sparse arrays: the gradient of an embedding is non-zero only in the rows that a batch has looked up.
  *
- * Such an array is a list of rows and their values [count, numbers of a row], in the order of the list; what is not
- * there is zero. psgd_graph_row_parameter makes a graph give them, psgd_tensor.rows an optimizer take them. */
+ * Such an array is a list of row indices and their values [count, elements of a row], in the order of the list; all
+ * other rows are zero. psgd_graph_row_parameter makes a graph produce them, psgd_tensor.rows an optimizer accept them.
+ */
 #ifndef PSGD_ROWS_H
 #define PSGD_ROWS_H
 

@@ -145,7 +145,7 @@ static psgd_status read_flag(const option_row *row, const char *value, bool *fla
     return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is yes or no, not '%s'", row->name, value);
 }
 
-static psgd_status read_row(const option_row *row, const char *value, void *settings)
+psgd_status psgd__option_read(const option_row *row, const char *value, void *settings)
 {
     void *field = (char *)settings + row->offset;
     switch (row->kind) {
@@ -193,14 +193,14 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
     for (int t = 0; t < table_count; t++) {
         for (int i = 0; i < tables[t].count; i++) {
             const option_row *row = &tables[t].rows[i];
-            if (row->standard) PSGD_TRY(read_row(row, row->standard, tables[t].settings));
+            if (row->standard) PSGD_TRY(psgd__option_read(row, row->standard, tables[t].settings));
         }
     }
     for (const pair *at = options ? options->first : NULL; at; at = at->next) {
         void *settings = NULL;
         const option_row *row = find_row(tables, table_count, at->name, &settings);
         if (!row) return refuse_name(tables, table_count, at->name);
-        PSGD_TRY(read_row(row, at->value, settings));
+        PSGD_TRY(psgd__option_read(row, at->value, settings));
     }
     return PSGD_OK;
 }

@@ -37,6 +37,9 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
 /* Describes the row at index: returns 1, or 0 past the last row. */
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);
 
+/* Sets the field of one row. */
+psgd_status psgd__option_read(const option_row *row, const char *value, void *settings);
+
 /* A call that describes options, psgd_precond_option say. */
 typedef int option_source(int index, psgd_option_info *option);
 

@@ -15,11 +15,11 @@
 #include "precond/precond.h"
 #include <psgd/optim.h>
 
-enum { OPTIM_MAX_DIMS = 32, OPTIM_NOTE = 160 };
+enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192 };
 
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
-typedef enum apply_choice { APPLY_P, APPLY_P2, APPLY_INVERSE_FISHER } apply_choice;
+typedef enum apply_choice { APPLY_P, APPLY_P2, APPLY_INVERSE_FISHER, APPLY_Q } apply_choice;
 
 typedef struct optim_settings {
     double lr;
@@ -34,7 +34,7 @@ typedef struct optim_settings {
     double l2, decay;
     int64_t update_every, update_anneal;
     double update_probability, update_floor;
-    int64_t seed, max_skipped;
+    int64_t seed, first_tensor, max_skipped;
     bool check;
     int64_t memory, cg_iterations;
     double cg_tolerance, power;
@@ -58,19 +58,22 @@ typedef struct method_kind {
 } method_kind;
 
 typedef struct part {
-    psgd_tensor tensor; /* spec is NULL: it is not kept */
+    char name[OPTIM_NAME];
+    int ndim;
     int64_t shape[OPTIM_MAX_DIMS];
-    int64_t n, from; /* numbers, and where they start in a slab of all tensors */
+    int64_t n, from; /* elements, and where they start in a slab of all tensors */
     void *state;     /* the method's, in the slab */
     int64_t state_size;
     psgd_precond *precond;
+    int64_t steps, taken;  /* that it took part in: all, and those that were not skipped */
+    bool present, due;     /* on this step: it has a gradient; its preconditioner is to be fitted */
     bool fitted;           /* on this step */
     int64_t rows_max;      /* in a row-sparse gradient; 0: there are none */
-    void *packed;          /* [1 + state_numbers / n][rows_most][n / shape[0]]: parameters and state of those rows */
+    void *packed;          /* [1 + state_size / n][rows_max][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
 } part;
 
-/* Everything that changes from step to step and is a plain number: one block in a saved state. */
+/* Every scalar that changes from step to step and belongs to no tensor: one block in a saved state. */
 typedef struct optim_counters {
     int64_t step, skipped, skipped_in_row, evaluations, products, fits;
     double best_validation, plateau; /* +inf before the first; the factor that plateaus have made so far */
@@ -114,8 +117,14 @@ static inline bool optim_uses_products(const psgd_optimizer *self)
 /* For a tensor with row-sparse gradients: whether method and options can do with those. */
 psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given);
 
-/* The fit of preconditioners, or the second moment of products, is due on the coming step. */
-bool psgd__optim_update_due(const psgd_optimizer *self);
+/* The fit of a tensor's preconditioner, or of its second moment of products, is due on the coming step. */
+bool psgd__optim_update_due(const psgd_optimizer *self, int tensor);
+
+/* Elements in a row of the first dimension. */
+int64_t psgd__part_width(const part *p);
+
+/* A step was taken, or skipped, by the tensors that are present. */
+void psgd__optim_count(psgd_optimizer *self, bool taken);
 
 /* Counts a skipped step; PSGD_ERR_NOT_FINITE where there have been too many in a row. */
 psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD_PRINTF(2, 3);
@@ -126,6 +135,8 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_build_##type(psgd_optimizer *self, int method);                                            \
     psgd_status psgd__optim_step_##type(psgd_optimizer *self, void *const *theta, const void *const *gradient,         \
                                         const void *const *v, const void *const *h);                                   \
+    psgd_status psgd__optim_check_##type(const psgd_optimizer *self, const psgd_rows *const *rows,                     \
+                                         const void *const *gradient, const void *const *v, const void *const *h);     \
     psgd_status psgd__optim_iterate_##type(psgd_optimizer *self, void *const *theta, double *loss);                    \
     psgd_status psgd__optim_build_rows_##type(psgd_optimizer *self);                                                   \
     psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \

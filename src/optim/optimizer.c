@@ -96,20 +96,26 @@ static psgd_status read_settings(psgd_optimizer *self, const psgd_options *optio
 static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tensor *tensor)
 {
     part *p = &self->parts[index];
+    if (tensor->name) {
+        snprintf(p->name, sizeof p->name, "%s", tensor->name);
+    } else {
+        snprintf(p->name, sizeof p->name, "tensor %d", index);
+    }
     if (tensor->ndim < 1 || tensor->ndim > OPTIM_MAX_DIMS || !tensor->shape) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d must have 1 to %d modes and a shape", index, OPTIM_MAX_DIMS);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s must have 1 to %d dimensions and a shape", p->name, OPTIM_MAX_DIMS);
     }
     p->n = 1;
     p->from = self->total;
-    p->tensor = (psgd_tensor){.ndim = tensor->ndim, .shape = p->shape};
+    p->ndim = tensor->ndim;
+    p->present = true;
     for (int k = 0; k < tensor->ndim; k++) {
         p->shape[k] = tensor->shape[k];
         if (p->shape[k] < 1) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "mode %d of tensor %d has size %lld; sizes start at 1", k, index,
+            return psgd__fail(PSGD_ERR_ARGUMENT, "dimension %d of %s has size %lld; sizes start at 1", k, p->name,
                               (long long)p->shape[k]);
         }
         if (!psgd__mul_fits(p->n, p->shape[k], &p->n)) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "tensor %d has more numbers than can be counted", index);
+            return psgd__fail(PSGD_ERR_ARGUMENT, "%s has more elements than can be counted", p->name);
         }
     }
     if (!psgd__add_fits(self->total, p->n, &self->total)) {
@@ -121,9 +127,9 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     if (!self->kind->fits) return PSGD_OK;
     if (self->settings.joint && tensor->spec) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
-                          "tensor %d names the group %s, but option joint makes one group of all tensors: name it by "
-                          "the option group",
-                          index, tensor->spec);
+                          "%s names the group %s, but option joint makes one group of all tensors: name it by the "
+                          "option group",
+                          p->name, tensor->spec);
     }
     if (self->settings.joint) return PSGD_OK;
 
@@ -132,7 +138,7 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
     psgd_status status = psgd__precond_create(self->context, source, tensor->ndim, p->shape, self->dtype, &fit,
                                               &self->work, &p->precond);
-    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "tensor %d", index);
+    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "%s", p->name);
 }
 
 static psgd_status create_joint(psgd_optimizer *self)
@@ -140,10 +146,14 @@ static psgd_status create_joint(psgd_optimizer *self)
     int64_t *sizes = psgd__alloc(self->context, self->part_count, sizeof *sizes);
     if (!sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", self->part_count);
     for (int i = 0; i < self->part_count; i++) sizes[i] = self->parts[i].n;
+    precond_settings fit = self->settings.fit;
+    fit.rows = ROWS_NONE; /* psgd_tensor.rows asks for row-sparse gradients, the option only says how */
     psgd_status status = psgd__precond_create_joint(self->context, self->settings.group, self->part_count, sizes,
-                                                    self->dtype, &self->settings.fit, &self->work, &self->joint);
+                                                    self->dtype, &fit, &self->work, &self->joint);
     psgd__free(self->context, sizes);
-    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "all %d tensors as one vector", self->part_count);
+    return status == PSGD_OK ? PSGD_OK
+                             : psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements",
+                                             self->part_count, (long long)self->total);
 }
 
 static psgd_status build(psgd_optimizer *self, int method, int tensor_count, const psgd_tensor *tensors,
@@ -222,15 +232,27 @@ static double update_probability(const optim_settings *set, int64_t step)
     return set->update_probability * pow(set->update_floor, done);
 }
 
-bool psgd__optim_update_due(const psgd_optimizer *self)
+/* A joint preconditioner has the clock of the optimizer, any other that of its tensor. */
+bool psgd__optim_update_due(const psgd_optimizer *self, int tensor)
 {
     const optim_settings *set = &self->settings;
-    int64_t step = self->now.step;
+    int64_t step = self->joint ? self->now.step : self->parts[tensor].steps;
     if (step % set->update_every) return false;
     double chance = update_probability(set, step / set->update_every);
     if (chance >= 1) return true;
     rng_stream stream = psgd__rng_stream((uint64_t)set->seed, RNG_SHUFFLE, UINT32_MAX, (uint64_t)step);
     return psgd__rng_uniform(&stream, 0) < chance;
+}
+
+void psgd__optim_count(psgd_optimizer *self, bool taken)
+{
+    self->now.step++;
+    self->now.skipped += !taken;
+    self->now.skipped_in_row = taken ? 0 : self->now.skipped_in_row + 1;
+    for (int i = 0; i < self->part_count; i++) {
+        self->parts[i].steps += self->parts[i].present;
+        self->parts[i].taken += self->parts[i].present && taken;
+    }
 }
 
 psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...)
@@ -239,23 +261,30 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...)
     va_start(args, format);
     vsnprintf(self->note, sizeof self->note, format, args);
     va_end(args);
-    self->now.step++;
-    self->now.skipped++;
-    self->now.skipped_in_row++;
+    psgd__optim_count(self, false);
     if (self->now.skipped_in_row <= self->settings.max_skipped) return PSGD_OK;
     return psgd__fail(PSGD_ERR_NOT_FINITE, "%lld steps in a row were skipped (option max-skipped is %lld): %s",
                       (long long)self->now.skipped_in_row, (long long)self->settings.max_skipped, self->note);
 }
 
+int psgd_optimizer_tensor_wants_product(const psgd_optimizer *self, int tensor)
+{
+    return self && tensor >= 0 && tensor < self->part_count && !self->kind->searches && optim_uses_products(self) &&
+           psgd__optim_update_due(self, tensor);
+}
+
 int psgd_optimizer_wants_product(const psgd_optimizer *self)
 {
-    return self && !self->kind->searches && optim_uses_products(self) && psgd__optim_update_due(self);
+    int wants = 0;
+    for (int i = 0; self && !wants && i < self->part_count; i++) wants = psgd_optimizer_tensor_wants_product(self, i);
+    return wants;
 }
 
 static psgd_status check_list(const psgd_optimizer *self, const void *const *list, const char *name)
 {
     for (int i = 0; i < self->part_count; i++) {
-        if (!list || !list[i]) return psgd__fail(PSGD_ERR_ARGUMENT, "%s has no array for tensor %d", name, i);
+        if (!list || !list[i])
+            return psgd__fail(PSGD_ERR_ARGUMENT, "%s has no array for %s", name, self->parts[i].name);
     }
     return PSGD_OK;
 }
@@ -267,30 +296,6 @@ psgd_status psgd_optimizer_draw(const psgd_optimizer *self, int tensor, void *v)
     }
     TYPED_CALL(self, draw, self, tensor, v);
     return PSGD_OK;
-}
-
-psgd_status psgd_optimizer_step(psgd_optimizer *self, void *const *theta, const void *const *gradient,
-                                const void *const *v, const void *const *h)
-{
-    if (!self) return psgd__fail(PSGD_ERR_ARGUMENT, "a step needs an optimizer");
-    if (self->kind->searches) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED,
-                          "%s evaluates the function where it likes: bind an objective and call psgd_optimizer_iterate",
-                          self->kind->name);
-    }
-    PSGD_TRY(check_list(self, (const void *const *)theta, "theta"));
-    PSGD_TRY(check_list(self, gradient, "gradient"));
-    if (psgd_optimizer_wants_product(self)) {
-        if (!v || !h) {
-            return psgd__fail(PSGD_ERR_ARGUMENT,
-                              "step %lld needs v and h = Hv (psgd_optimizer_wants_product tells when); without them, "
-                              "use criterion fisher, or bind an objective for finite differences",
-                              (long long)self->now.step);
-        }
-        PSGD_TRY(check_list(self, v, "v"));
-        PSGD_TRY(check_list(self, h, "h"));
-    }
-    return TYPED_CALL(self, step, self, theta, gradient, v, h);
 }
 
 psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t count, const void *activations,

@@ -4,10 +4,12 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 static const char *const schedules[] = {"constant", "step", "cosine", "plateau", NULL};
 static const char *const whitened[] = {"gradient", "momentum", NULL};
-static const char *const applied[] = {"p", "p2", "inverse-fisher", NULL};
+static const char *const applied[] = {"p", "p2", "inverse-fisher", "q", NULL};
 static const char *const clips[] = {"absolute", "sqrt", NULL};
 
 #define FIELD(name) offsetof(optim_settings, name)
@@ -38,7 +40,7 @@ const option_row psgd__optim_options[] = {
     {"whiten", OPTION_CHOICE, FIELD(whiten), "gradient", .choices = whitened,
      .help = "fisher: fit P to gradients or to the momentum"},
     {"apply", OPTION_CHOICE, FIELD(apply), "p", .choices = applied,
-     .help = "psgd: step along P g, P^2 g, or P^2 g / batch with the option unbiased"},
+     .help = "psgd: step along P g, P^2 g, P^2 g / batch (with the option unbiased), or Q g"},
     {"clip", OPTION_NUMBER, FIELD(clip), "0", .min = 0, .max = HUGE_VAL,
      .help = "Omega: the largest norm of the direction over all tensors; 0: any"},
     {"clip-by", OPTION_CHOICE, FIELD(clip_by), "absolute", .choices = clips,
@@ -74,7 +76,9 @@ const option_row psgd__optim_options[] = {
     {"group", OPTION_TEXT, FIELD(group), "diag", .help = "psgd: group of tensors that do not name one"},
     {"joint", OPTION_FLAG, FIELD(joint), "no",
      .help = "psgd: one group over all tensors as one vector; they must not name one"},
-    {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9e15, .help = "of v and of random updates"},
+    {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9.3e18, .help = "of v and of random updates"},
+    {"first-tensor", OPTION_COUNT, FIELD(first_tensor), "0", .min = 0, .max = 1e15,
+     .help = "added to the index of a tensor when v is drawn: for optimizers that share a seed"},
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .min = 0, .max = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},
     {"check", OPTION_FLAG, FIELD(check), "yes",
@@ -82,3 +86,63 @@ const option_row psgd__optim_options[] = {
 };
 
 const int psgd__optim_option_count = (int)(sizeof psgd__optim_options / sizeof psgd__optim_options[0]);
+
+/* Options that only scale a step: no memory depends on them. */
+static bool is_live(const char *name)
+{
+    static const char *const live[] = {"lr", "decay", "momentum", "step"};
+    for (size_t i = 0; i < sizeof live / sizeof live[0]; i++) {
+        if (!strcmp(live[i], name)) return true;
+    }
+    return false;
+}
+
+static const option_row *find(const option_row *rows, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(rows[i].name, name)) return &rows[i];
+    }
+    return NULL;
+}
+
+/* What creation refuses as well, and what would need other memory. */
+static psgd_status check_live(const psgd_optimizer *self, const optim_settings *set)
+{
+    if ((set->momentum == 0) != (self->settings.momentum == 0)) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "option momentum is 0 or above 0 for good once the optimizer is created");
+    }
+    if (set->fit.step >= 1 && set->fit.norm != NORM_NONE) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "option step must be below 1 unless norm is none");
+    }
+    for (int i = 0; set->decay > 0 && i < self->part_count; i++) {
+        if (self->parts[i].rows_max > 0) {
+            return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                              "%s has row-sparse gradients, and the option decay moves every row at every step",
+                              self->parts[i].name);
+        }
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd_optimizer_set_number(psgd_optimizer *self, const char *option, double value)
+{
+    if (!self || !option || !is_live(option)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "of an optimizer lr, decay, momentum and step can be set between steps, not %s",
+                          option ? option : "NULL");
+    }
+    char digits[32];
+    optim_settings set = self->settings;
+    snprintf(digits, sizeof digits, "%.17g", value);
+    const option_row *row = find(psgd__optim_options, psgd__optim_option_count, option);
+    if (row) {
+        PSGD_TRY(psgd__option_read(row, digits, &set));
+    } else {
+        row = find(psgd__precond_options, psgd__precond_option_count, option);
+        PSGD_TRY(psgd__option_read(row, digits, &set.fit));
+    }
+    PSGD_TRY(check_live(self, &set));
+    self->settings = set;
+    return PSGD_OK;
+}

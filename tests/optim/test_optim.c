@@ -376,7 +376,7 @@ static void bad_input_is_refused(void **state)
     o = make_two("psgd", NOTHING);
     assert_fails(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){x}, NULL, NULL), PSGD_ERR_ARGUMENT,
                  "needs v and h");
-    assert_fails(psgd_optimizer_step(o, (void *[]){x}, NULL, NULL, NULL), PSGD_ERR_ARGUMENT, "gradient has no array");
+    assert_fails(psgd_optimizer_step(o, (void *[]){x}, NULL, NULL, NULL), PSGD_ERR_ARGUMENT, "list of gradients");
     assert_fails(psgd_optimizer_draw(o, 1, x), PSGD_ERR_ARGUMENT, "not 1");
     psgd_optimizer_free(o);
     o = make_two("lbfgs", NOTHING);

@@ -398,7 +398,7 @@ static void what_does_not_fit_gets_a_sentence(void **state)
     assert_fails(psgd_optimizer_step_rows(self, list, (const psgd_rows *[]){NULL, &some}, arrays, NULL, NULL),
                  PSGD_ERR_ARGUMENT, "whole gradients");
     assert_fails(psgd_optimizer_step_rows(self, list, (const psgd_rows *[]){&bad[0], NULL}, NULL, NULL, NULL),
-                 PSGD_ERR_ARGUMENT, "gradient has no array");
+                 PSGD_ERR_ARGUMENT, "list of gradients");
     psgd_optimizer_free(self);
     psgd_precond *precond = new_precond("scan", matrix, "step 0.1");
     assert_fails(psgd_precond_update_rows(precond, &some, g, g), PSGD_ERR_ARGUMENT, "whole arrays");

@@ -21,7 +21,7 @@ typedef struct sides {
 static sides sides_of(const part *p)
 {
     int64_t m = p->shape[0];
-    return (sides){.m = m, .n = p->tensor.ndim > 1 ? p->n / m : 0};
+    return (sides){.m = m, .n = p->ndim > 1 ? p->n / m : 0};
 }
 
 typedef struct factors {

@@ -1,4 +1,4 @@
-/* What a method must provide, for one number type. step.c has checked that its inputs are finite. */
+/* What a method must provide, for one dtype. step.c has checked that its inputs are finite. */
 #ifndef PSGD_OPTIM_METHOD_METHOD_H
 #define PSGD_OPTIM_METHOD_METHOD_H
 
@@ -12,10 +12,10 @@
 typedef struct method_args {
     psgd_optimizer *self;
     part *part;
-    int64_t step;      /* from 1 */
+    int64_t step;      /* of this tensor, from 1, skipped ones left out */
     step_rule rule;    /* keep, rate and l2 of this step: out <- keep x - rate d, where l2 x was added to g */
     const real *g, *x; /* [n] */
-    const real *v, *h; /* [n] on update steps where the method takes products, else NULL */
+    const real *v, *h; /* [pairs][n] on update steps where the method takes products and there is one, else NULL */
     real *out;         /* [n]: x itself, or the direction, with keep = 0 and rate = -1 */
     bool update;       /* this is an update step */
 } method_args;
@@ -24,12 +24,13 @@ typedef struct method_ops {
     method_kind kind;
 
     /* REQUIRED unless kind.searches */
-    void (*advance)(const method_args *a); /* the method's state moves on; out <- keep x - rate d */
+    void (*advance)(const method_args *a); /* updates the method's state; out <- keep x - rate d */
 
     /* OPTIONAL */
-    int64_t (*size)(const psgd_optimizer *self, const part *p);      /* of state for a tensor, zero at the start */
-    void (*reserve)(psgd_optimizer *self);                           /* scratch in the workspace */
-    void (*finish)(psgd_optimizer *self, int64_t step, bool update); /* after advance of all tensors; needs whole */
+    int64_t (*size)(const psgd_optimizer *self, const part *p); /* of state for a tensor, zero at the start */
+    void (*reserve)(psgd_optimizer *self);                      /* scratch in the workspace */
+    void (*leave_out)(psgd_optimizer *self, const part *p);     /* instead of advance: it has no gradient */
+    void (*finish)(psgd_optimizer *self, bool pairs); /* after advance of all; there is what a fit needs; needs whole */
     bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */
     bool (*heavy)(const part *p);  /* of these, one whose products are worth several threads */
     bool whole;                    /* advance needs all of g before it writes: out must not be x */

@@ -86,7 +86,7 @@ static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
     precond->settings.step = self->settings.fit.step * factor;
 }
 
-/* A pair that Q cannot take leaves Q as it was; the step goes on with it. */
+/* A pair that Q cannot take leaves Q as it was, and the step proceeds with that. */
 static void fit(const method_args *a)
 {
     psgd_optimizer *self = a->self;
@@ -95,15 +95,19 @@ static void fit(const method_args *a)
     a->part->fitted = (fisher ? fit_fisher(a) : fit_newton(a)) == PSGD_OK;
 }
 
+static psgd_operator operator_of(const optim_settings *set)
+{
+    return set->apply == APPLY_P ? PSGD_APPLY_P : set->apply == APPLY_Q ? PSGD_APPLY_Q : PSGD_APPLY_P2;
+}
+
 static void apply(const psgd_optimizer *self, const psgd_precond *precond, const real *m, real *d)
 {
     const optim_settings *set = &self->settings;
-    psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
-    PSGD_TYPED(psgd__precond_apply)(precond, what, m, d);
+    PSGD_TYPED(psgd__precond_apply)(precond, operator_of(set), m, d);
     if (set->apply == APPLY_INVERSE_FISHER) la_scale(precond->n, (real)(1 / (double)set->fit.batch), d);
 }
 
-/* Where the joint fit takes what the directions are made of, it finds them side by side already. */
+/* The joint fit is to what the directions are made of, which is one vector already. */
 static bool fits_directions(const optim_settings *set)
 {
     return set->fit.criterion == CRITERION_FISHER && (set->whiten == WHITEN_MOMENTUM || set->momentum == 0);
@@ -129,15 +133,33 @@ static void gather(const method_args *a)
     }
 }
 
-static void psgd_finish(psgd_optimizer *self, int64_t step, bool update)
+/* The joint fit sees nothing of a tensor where v and h are zero. */
+static void leave_out_of_pairs(psgd_optimizer *self, const part *p)
+{
+    real *v = (real *)psgd__work_at(&self->work, self->joint->segments.at_v) + p->from;
+    real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
+    for (int64_t k = 0; k < self->settings.fit.pairs; k++, v += self->total, h += self->total) {
+        memset(v, 0, (size_t)p->n * sizeof(real));
+        memset(h, 0, (size_t)p->n * sizeof(real));
+    }
+}
+
+static void psgd_leave_out(psgd_optimizer *self, const part *p)
+{
+    if (!self->joint) return;
+    memset((real *)self->direction + p->from, 0, (size_t)p->n * sizeof(real));
+    if (!self->settings.fit.integrate) leave_out_of_pairs(self, p);
+}
+
+static void psgd_finish(psgd_optimizer *self, bool pairs)
 {
     if (!self->joint) return;
     const optim_settings *set = &self->settings;
-    if (update) {
+    if (pairs && psgd__optim_update_due(self, 0)) {
         const real *v = set->fit.integrate ? NULL : psgd__work_at(&self->work, self->joint->segments.at_v);
         const real *h = psgd__work_at(&self->work, self->joint->segments.at_h);
         if (fits_directions(set)) h = self->direction;
-        set_step(self, step, self->joint);
+        set_step(self, self->now.step + 1 - self->now.skipped, self->joint);
         if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
     }
     apply(self, self->joint, self->direction, self->direction);
@@ -149,6 +171,7 @@ static void psgd_advance(const method_args *a)
     if (a->self->joint) {
         average(a);
         if (a->update) gather(a);
+        if (a->part->due && !a->update) leave_out_of_pairs(a->self, a->part);
         return;
     }
     bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
@@ -159,8 +182,7 @@ static void psgd_advance(const method_args *a)
     const real *m = averaged(a);
     if (a->update && !raw) fit(a);
     if (a->part->rows) {
-        psgd_operator what = set->apply == APPLY_P ? PSGD_APPLY_P : PSGD_APPLY_P2;
-        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, what, a->part->rows, m, a->out);
+        PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, operator_of(set), a->part->rows, m, a->out);
     } else {
         apply(a->self, a->part->precond, m, a->out);
     }
@@ -183,6 +205,7 @@ const method_ops METHOD_OPS(psgd) = {
              .fits = true,
              .rows = true},
     .advance = psgd_advance,
+    .leave_out = psgd_leave_out,
     .finish = psgd_finish,
     .size = psgd_size,
     .beside = psgd_beside,

@@ -13,8 +13,8 @@ psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *los
     return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's gradient reported failure %d", code);
 }
 
-/* (g(theta + e v) - g(theta)) / e. e moves the parameter that moves most by the root of epsilon, relative to the
- * largest of them or to 1: half the digits go to each of the two errors. */
+/* (g(theta + e v) - g(theta)) / e. e is such that the largest change of a parameter is the root of epsilon, relative to
+ * the largest parameter or to 1: truncation and cancellation then cost half the digits each. */
 static psgd_status difference(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, void *const *h)
 {
     double size = psgd__parts_max(self, (const void *const *)theta),
@@ -60,6 +60,7 @@ static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, double
 psgd_status PSGD_TYPED(psgd__optim_iterate)(psgd_optimizer *self, void *const *theta, double *loss)
 {
     const method_ops *ops = self->ops;
+    for (int i = 0; i < self->part_count; i++) self->parts[i].present = true;
     if (ops->iterate) return ops->iterate(self, theta, loss);
 
     PSGD_TRY(evaluate_all(self, theta, loss));

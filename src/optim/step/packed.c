@@ -1,27 +1,20 @@
-/* A step on some rows of a tensor is a step on a smaller tensor: parameters and the method's state of those rows are
- * packed one after the other, the step that all methods share runs on them, and they go back to their places. What is
- * joint over all tensors (clipping, the look at what is not finite, schedules, counters) stays so. */
+/* A step on some rows of a tensor is a step on a smaller tensor: the parameters and the method's state of those rows
+ * are packed one after the other, the step that all methods share runs on them, and they are copied back. What is joint
+ * over all tensors (clipping, the test for non-finite values, schedules, counters) stays so. */
 #include "la/array/normal.h"
 #include "optim/method/method.h"
 
 #include <string.h>
 
-static int64_t width(const part *p)
-{
-    int64_t product = 1;
-    for (int k = 1; k < p->tensor.ndim; k++) product *= p->shape[k];
-    return product;
-}
-
-/* Room for the parameters and the state of the most rows of each tensor. */
+/* Room for the parameters and the state of as many rows as a gradient of each tensor may have. */
 psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
 {
     int64_t total = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
         int64_t copies = 1 + p->state_size / p->n, size;
-        if (!psgd__mul_fits(p->rows_max * width(p), copies, &size) || !psgd__add_fits(total, size, &total)) {
-            return psgd__fail(PSGD_ERR_NO_MEMORY, "the rows of tensor %d are more than can be counted", i);
+        if (!psgd__mul_fits(p->rows_max * psgd__part_width(p), copies, &size) || !psgd__add_fits(total, size, &total)) {
+            return psgd__fail(PSGD_ERR_NO_MEMORY, "the rows of %s are more than can be counted", p->name);
         }
     }
     if (total == 0) return PSGD_OK;
@@ -33,16 +26,17 @@ psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
         part *p = &self->parts[i];
         if (p->rows_max == 0) continue;
         p->packed = at;
-        at += p->rows_max * width(p) * (1 + p->state_size / p->n);
+        at += p->rows_max * psgd__part_width(p) * (1 + p->state_size / p->n);
     }
     return PSGD_OK;
 }
 
 void PSGD_TYPED(psgd__optim_draw_rows)(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
 {
-    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE, (uint64_t)tensor,
-                                         (uint64_t)self->now.step);
-    int64_t n = width(&self->parts[tensor]);
+    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE,
+                                         (uint64_t)(self->settings.first_tensor + tensor),
+                                         (uint64_t)self->parts[tensor].steps);
+    int64_t n = psgd__part_width(&self->parts[tensor]);
     for (int64_t i = 0; i < rows->count; i++) la_normal(&stream, rows->index[i] * n, n, (real *)v + i * n);
 }
 
@@ -65,7 +59,7 @@ typedef struct whole {
 static whole whole_of(const psgd_optimizer *self, int tensor)
 {
     const part *p = &self->parts[tensor];
-    whole w = {.n = p->shape[0] * width(p), .state = self->state};
+    whole w = {.n = p->shape[0] * psgd__part_width(p), .state = self->state};
     for (int i = 0; i < tensor; i++) w.state += self->parts[i].state_size;
     return w;
 }
@@ -74,7 +68,7 @@ static void pack(psgd_optimizer *self, int tensor, const psgd_rows *rows, const 
 {
     part *p = &self->parts[tensor];
     whole w = whole_of(self, tensor);
-    int64_t n = width(p), some = rows->count * n;
+    int64_t n = psgd__part_width(p), some = rows->count * n;
     real *packed = p->packed;
     gather(rows, n, theta, packed);
     for (int64_t k = 0; k < p->state_size / w.n; k++) gather(rows, n, w.state + k * w.n, packed + (k + 1) * some);
@@ -87,7 +81,7 @@ static void unpack(psgd_optimizer *self, int tensor, real *theta)
 {
     part *p = &self->parts[tensor];
     whole w = whole_of(self, tensor);
-    int64_t n = width(p), some = p->n;
+    int64_t n = psgd__part_width(p), some = p->n;
     const real *packed = p->packed;
     scatter(p->rows, n, packed, theta);
     for (int64_t k = 0; k < p->state_size / w.n; k++) scatter(p->rows, n, packed + (k + 1) * some, w.state + k * w.n);

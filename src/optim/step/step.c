@@ -1,9 +1,10 @@
 /* One step, as far as it is the same for all methods:
  *
- *   refuse what is not finite; on update steps the method gets (v, Hv); d from the method; clip d jointly over all
- *   tensors; theta <- (1 - mu decay) theta - mu d.
+ *   skip it where something is not finite; on update steps the method gets (v, Hv); d from the method; clip d jointly
+ *   over all tensors; theta <- (1 - mu decay) theta - mu d.
  *
- * Methods that can do so write theta in the same pass that makes d; only clipping needs d on its own. */
+ * Tensors without a gradient take no part. Methods that can do so write theta in the same pass that makes d; only
+ * clipping needs d on its own. */
 #include "la/pool.h"
 #include "la/la.h"
 #include "la/array/normal.h"
@@ -41,8 +42,9 @@ void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, void *
 {
     const part *p = &self->parts[tensor];
     int64_t pairs = self->settings.fit.pairs;
-    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE, self->joint ? 0 : (uint64_t)tensor,
-                                         (uint64_t)self->now.step);
+    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE,
+                                         (uint64_t)(self->settings.first_tensor + (self->joint ? 0 : tensor)),
+                                         (uint64_t)(self->joint ? self->now.step : p->steps));
     if (!self->joint) {
         la_normal(&stream, 0, p->n * pairs, v);
         return;
@@ -55,12 +57,17 @@ static bool clips(const optim_settings *set)
     return set->clip > 0 || set->clip_element > 0 || set->clip_rms > 0;
 }
 
-/* The tensor of a list with something in it that is not finite, or -1; *most is the largest entry of all. */
-static int find_bad(const psgd_optimizer *self, const void *const *x, int64_t copies, double *max)
+/* The first tensor with a non-finite element in x, or -1; *max is the largest magnitude. Tensors without an array in
+ * where (x itself, or the h that a v goes with) are left out. */
+static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, const void *const *where,
+                    const void *const *x, int64_t copies, double *max)
 {
     *max = 0;
     for (int i = 0; i < self->part_count; i++) {
-        double here = (double)la_max_abs(self->parts[i].n * copies, x[i]);
+        const part *p = &self->parts[i];
+        if (!where[i]) continue;
+        int64_t n = rows && rows[i] ? rows[i]->count * psgd__part_width(p) : p->n;
+        double here = (double)la_max_abs(n * copies, x[i]);
         if (!isfinite(here)) return i;
         if (here > *max) *max = here;
     }
@@ -74,6 +81,7 @@ static double clip(psgd_optimizer *self)
     double energy = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
+        if (!p->present || p->n == 0) continue;
         real *d = (real *)self->direction + p->from;
         if (set->clip_element > 0) la_clamp(p->n, (real)set->clip_element, d);
         double squares = la_dot(p->n, d, d);
@@ -94,39 +102,49 @@ static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *thet
     double max = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
+        if (!p->present) continue;
         double here = (double)la_max_abs(p->n, (real *)self->direction + p->from);
-        if (!isfinite(here)) return psgd__optim_skip(self, "the direction of tensor %d is not finite", i);
+        if (!isfinite(here)) return psgd__optim_skip(self, "the direction of %s is not finite", p->name);
         if (here > max) max = here;
     }
     if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self));
     if (!((double)rule.rate * max <= (double)REAL_MAX / 4)) {
-        return psgd__optim_skip(self, "the step would leave the number type");
+        return psgd__optim_skip(self, "the step would overflow");
     }
     rule.l2 = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        la_step_plain(p->n, &rule, (real *)self->direction + p->from, theta[i], theta[i]);
+        if (p->present) la_step_plain(p->n, &rule, (real *)self->direction + p->from, theta[i], theta[i]);
     }
     return PSGD_OK;
 }
 
-static psgd_status check_finite(psgd_optimizer *self, const void *const *gradient, const void *const *v,
-                                const void *const *h, double *max, bool *skip)
+/* What is not finite, as a phrase, with the tensor in *bad; NULL where everything is. *max is the largest |gradient|.
+ */
+static const char *find_not_finite(const psgd_optimizer *self, const psgd_rows *const *rows,
+                                   const void *const *gradient, const void *const *v, const void *const *h, int *bad,
+                                   double *max)
 {
+    int64_t pairs = self->settings.fit.pairs;
     double ignored;
     *max = 0;
-    int bad = self->settings.check ? find_bad(self, gradient, 1, max) : -1;
-    const char *what = "gradient";
-    if (bad < 0 && h) {
-        bad = find_bad(self, h, self->settings.fit.pairs, &ignored);
-        what = "Hessian-vector product";
-    }
-    if (bad < 0 && v) {
-        bad = find_bad(self, v, self->settings.fit.pairs, &ignored);
-        what = "v";
-    }
-    *skip = bad >= 0;
-    return bad < 0 ? PSGD_OK : psgd__optim_skip(self, "the %s of tensor %d is not finite", what, bad);
+    *bad = self->settings.check ? find_bad(self, rows, gradient, gradient, 1, max) : -1;
+    if (*bad >= 0) return "gradient";
+    if (!h) return NULL;
+    *bad = find_bad(self, rows, h, h, pairs, &ignored);
+    if (*bad >= 0) return "Hessian-vector product";
+    *bad = find_bad(self, rows, h, v, pairs, &ignored);
+    return *bad >= 0 ? "v" : NULL;
+}
+
+psgd_status PSGD_TYPED(psgd__optim_check)(const psgd_optimizer *self, const psgd_rows *const *rows,
+                                          const void *const *gradient, const void *const *v, const void *const *h)
+{
+    int bad;
+    double max;
+    bool takes = psgd_optimizer_wants_product(self);
+    const char *what = find_not_finite(self, rows, gradient, v, takes ? h : NULL, &bad, &max);
+    return !what ? PSGD_OK : psgd__fail(PSGD_ERR_NOT_FINITE, "the %s of %s is not finite", what, self->parts[bad].name);
 }
 
 /* All tensors of one step. */
@@ -140,20 +158,26 @@ typedef struct tensors {
 static void advance_one(const tensors *t, int i)
 {
     method_args a = t->args;
+    const method_ops *ops = a.self->ops;
     a.part = &a.self->parts[i];
+    if (!a.part->present) {
+        if (ops->leave_out) ops->leave_out(a.self, a.part);
+        return;
+    }
+    a.step = a.part->taken + 1;
     a.g = t->gradient[i];
     a.x = t->theta[i];
-    a.v = t->v ? t->v[i] : NULL;
-    a.h = t->h ? t->h[i] : NULL;
+    a.h = t->h && a.part->due ? t->h[i] : NULL;
+    a.v = a.h ? t->v[i] : NULL;
+    a.update = a.part->due && (a.h || !optim_uses_products(a.self));
     a.out = t->apart ? (real *)a.self->direction + a.part->from : t->theta[i];
-    const method_ops *ops = a.self->ops;
     ops->advance(&a);
 }
 
 static bool runs_beside(const psgd_optimizer *self, int i)
 {
     const method_ops *ops = self->ops;
-    return self->work.stride > 0 && ops->beside && ops->beside(&self->parts[i]);
+    return self->work.stride > 0 && self->parts[i].present && ops->beside && ops->beside(&self->parts[i]);
 }
 
 static bool is_heavy(void *data, int i)
@@ -185,36 +209,49 @@ static void advance_all(tensors *t)
     }
 }
 
+/* Who takes part, and whose preconditioner is fitted. True where somebody has a pair (v, Hv) to be fitted to. */
+static bool begin(psgd_optimizer *self, const void *const *gradient, const void *const *h)
+{
+    bool pairs = false;
+    for (int i = 0; i < self->part_count; i++) {
+        part *p = &self->parts[i];
+        p->present = gradient[i] || p->rows;
+        p->due = p->present && psgd__optim_update_due(self, i);
+        pairs |= p->due && optim_uses_products(self) && h && h[i];
+    }
+    return pairs;
+}
+
 psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *theta, const void *const *gradient,
                                          const void *const *v, const void *const *h)
 {
     const method_ops *ops = self->ops;
     const optim_settings *set = &self->settings;
-    bool update = psgd__optim_update_due(self), takes = update && optim_uses_products(self), skip;
     double max;
-    PSGD_TRY(check_finite(self, gradient, takes ? v : NULL, takes ? h : NULL, &max, &skip));
-    if (skip) return PSGD_OK;
+    int bad;
+    bool pairs = begin(self, gradient, h);
+    const char *what = find_not_finite(self, NULL, gradient, v, pairs ? h : NULL, &bad, &max);
+    if (what) return psgd__optim_skip(self, "the %s of %s is not finite", what, self->parts[bad].name);
 
     double rate = psgd_optimizer_rate(self);
     step_rule rule = {.keep = (real)(1 - rate * set->decay), .rate = (real)rate, .l2 = (real)set->l2};
     bool apart = ops->whole || clips(set);
     if (!apart && !(rate * max / (1 - set->momentum) <= (double)REAL_MAX / 4)) {
-        return psgd__optim_skip(self, "the step would leave the number type");
+        return psgd__optim_skip(self, "the step would overflow");
     }
-    method_args a = {.self = self, .step = self->now.step + 1 - self->now.skipped, .rule = rule, .update = update};
+    method_args a = {.self = self, .rule = rule};
     if (apart) {
         a.rule.keep = 0;
         a.rule.rate = -1;
     }
-    advance_all(&(tensors){a, apart, theta, gradient, takes ? v : NULL, takes ? h : NULL});
-    if (ops->finish) ops->finish(self, a.step, update);
+    advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL});
+    if (ops->finish) ops->finish(self, pairs || !optim_uses_products(self));
     if (apart) {
         int64_t skipped = self->now.skipped;
         psgd_status status = apply(self, rule, theta);
         if (self->now.skipped > skipped) return status;
     }
-    self->now.step++;
-    self->now.skipped_in_row = 0;
+    psgd__optim_count(self, true);
     return PSGD_OK;
 }
 
