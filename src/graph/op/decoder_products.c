@@ -118,12 +118,25 @@ static void subtract_labels(const job *work, const block *b, int64_t panel, real
     }
 }
 
-static void add_term(la_tiles *tiles, int64_t depth, const real *A, const real *B)
+static void add_term(la_panel_product *to, int64_t depth, const real *A, const real *B)
 {
-    int term = tiles->terms++;
-    tiles->depth[term] = depth;
-    tiles->A[term] = A;
-    tiles->B[term] = B;
+    int term = to->terms++;
+    to->depth[term] = depth;
+    to->A[term] = A;
+    to->B[term] = B;
+}
+
+/* Rows of W times a panel of X, without terms yet. */
+static la_panel_product by_rows(const decoder *self, const block *b, real *Z)
+{
+    return (la_panel_product){.rows = b->rows,
+                              .columns = LA_PANEL,
+                              .row = self->inner,
+                              .column = 1,
+                              .b_ld = LA_PANEL,
+                              .c_ld = LA_PANEL,
+                              .alpha = 1,
+                              .C = Z};
 }
 
 static void forward_block(const job *work, const block *b, real *Z)
@@ -131,9 +144,9 @@ static void forward_block(const job *work, const block *b, real *Z)
     const decoder *self = work->self;
     for (int64_t p = 0; p < self->panels; p++) {
         int64_t at = b->number * self->padded + p * LA_PANEL;
-        la_tiles logits = {b->rows, LA_PANEL, self->inner, LA_PANEL, .order = LA_BY_ROWS};
+        la_panel_product logits = by_rows(self, b, Z);
         add_term(&logits, self->inner, b->W, self->X + p * self->inner * LA_PANEL);
-        la_kernel()->tiles(&logits, Z);
+        la_kernel()->panel_product(&logits);
         take_labels(work, b, p, Z, self->at);
         la_kernel()->panel_exp(b->rows, Z, self->max + at, self->sum + at, b->E + p * b->size);
     }
@@ -144,12 +157,12 @@ static void tangent_block(const job *work, const block *b, real *Z)
     const decoder *self = work->self;
     for (int64_t p = 0; p < self->panels; p++) {
         int64_t at = b->number * self->padded + p * LA_PANEL, x_at = p * self->inner * LA_PANEL;
-        la_tiles tangents = {b->rows, LA_PANEL, self->inner, LA_PANEL, .order = LA_BY_ROWS};
+        la_panel_product tangents = by_rows(self, b, Z);
         if (work->call->input[1].live) add_term(&tangents, self->inner, b->tW, self->X + x_at);
         if (work->call->input[0].live) add_term(&tangents, self->features, b->W, self->tX + x_at);
         tangents.ahead[0] = b->E + p * b->size;
         tangents.ahead_count = b->size;
-        la_kernel()->tiles(&tangents, Z);
+        la_kernel()->panel_product(&tangents);
         take_labels(work, b, p, Z, self->t_at);
         la_kernel()->panel_spread(b->rows, Z, b->E + p * b->size, self->spread + at, b->T + p * b->size);
     }
@@ -187,7 +200,15 @@ static void pull_panel(const job *work, const block *b, const back *to, int64_t 
 {
     const decoder *self = work->self;
     int64_t at = panel * b->size;
-    la_tiles dX = {self->features, LA_PANEL, self->inner, LA_PANEL, .order = LA_BY_COLUMNS, .add = !to->first};
+    la_panel_product dX = {.rows = self->features,
+                           .columns = LA_PANEL,
+                           .row = 1,
+                           .column = self->inner,
+                           .b_ld = LA_PANEL,
+                           .c_ld = LA_PANEL,
+                           .alpha = 1,
+                           .add = !to->first,
+                           .C = to->pull + panel * self->features * LA_PANEL};
     add_term(&dX, b->rows, b->W, (to->tD ? to->tD : to->D) + at);
     if (to->tD && work->call->input[1].live) add_term(&dX, b->rows, b->tW, to->D + at);
     if (panel + 1 < self->panels) {
@@ -195,7 +216,7 @@ static void pull_panel(const job *work, const block *b, const back *to, int64_t 
         dX.ahead[1] = to->tD ? b->T + at + b->size : NULL;
         dX.ahead_count = b->size;
     }
-    la_kernel()->tiles(&dX, to->pull + panel * self->features * LA_PANEL);
+    la_kernel()->panel_product(&dX);
 }
 
 static void weights_panel(const job *work, const block *b, const back *to, int64_t panel)
@@ -203,10 +224,17 @@ static void weights_panel(const job *work, const block *b, const back *to, int64
     const decoder *self = work->self;
     int64_t from = panel * LA_PANEL, columns = self->inner - from < LA_PANEL ? self->inner - from : LA_PANEL;
     real *dW = to->tD ? TDX(work->call, 1) : DX(work->call, 1);
-    la_tiles tiles = {b->rows, columns, b->size, self->inner, .order = LA_BY_PANELS, .add = work->call->add[1]};
-    add_term(&tiles, self->tokens, to->tD ? to->tD : to->D, self->Xt + from * self->tokens);
-    if (to->tD && work->call->input[0].live) add_term(&tiles, self->tokens, to->D, self->tXt + from * self->tokens);
-    la_kernel()->tiles(&tiles, dW + b->from * self->inner + from);
+    la_panel_product sum = {.rows = b->rows,
+                            .columns = columns,
+                            .a_panel = b->size,
+                            .b_ld = LA_PANEL,
+                            .c_ld = self->inner,
+                            .alpha = 1,
+                            .add = work->call->add[1],
+                            .C = dW + b->from * self->inner + from};
+    add_term(&sum, self->tokens, to->tD ? to->tD : to->D, self->Xt + from * self->tokens);
+    if (to->tD && work->call->input[0].live) add_term(&sum, self->tokens, to->D, self->tXt + from * self->tokens);
+    la_kernel()->panel_product(&sum);
 }
 
 static void backward_block(const job *work, const block *b, const back *to)

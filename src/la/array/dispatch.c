@@ -44,7 +44,7 @@ static const la_kernels *choose(void)
     int count = la_table_count();
     const char *wanted = getenv("PSGD_ISA");
     for (int i = 0; wanted && i < count; i++) {
-        if (!strcmp(wanted, tables[i]->name)) return tables[i];
+        if (!strcmp(wanted, tables[i]->isa)) return tables[i];
     }
     return tables[count - 1];
 }

@@ -1,5 +1,5 @@
 /* Elementwise functions with their first and second derivatives, and the LSTM cell. */
-#include "la/kernel/activate.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/exp.h"
 
 /* Results may take the place of an argument. */

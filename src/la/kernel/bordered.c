@@ -1,6 +1,6 @@
 /* From x to Px in one pass: matrices under a diagonal on the left and a diagonal with perhaps one more column on the
  * right. Ends of rows are vectors of which some lanes are off. */
-#include "la/kernel/bordered.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/vec.h"
 
 enum { STRETCH = 4096 }; /* numbers that lanes of reals sum up before they are added in double */

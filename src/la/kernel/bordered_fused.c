@@ -13,7 +13,7 @@
  *
  * Short rows are taken one at a time: what runs along the columns stays in the first-level cache, and the rows are one
  * stream. */
-#include "la/kernel/bordered.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/vec.h"
 
 enum {

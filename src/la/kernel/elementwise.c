@@ -1,7 +1,6 @@
 /* Streaming loops over one or two arrays, and their reductions. */
 #include "la/kernel/kernel.h"
 #include "la/kernel/bits.h"
-#include "la/kernel/elementwise.h"
 
 void KERNEL(scale)(int64_t n, real c, real *restrict x)
 {

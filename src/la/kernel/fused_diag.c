@@ -1,5 +1,5 @@
 /* Straight from h and v to R, and from x to Px, without A and B: flat diagonals. */
-#include "la/kernel/fused_diag.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/vec.h"
 
 ALWAYS_INLINE real one_r(real q, real h, real v, real damping, real sign)

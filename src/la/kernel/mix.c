@@ -3,38 +3,28 @@
  * The rows of B are found through a list of offsets, so that a convolution reads its input where it lies. A tile of
  * TILE_ROWS x TILE_COLUMNS vectors of Y stays in registers while all k pass by; in cross, a tile of R does while all
  * samples pass by. */
-#include "la/kernel/mix.h"
-#include "la/kernel/vec.h"
+#include "la/kernel/kernel.h"
+#include "la/kernel/tile.h"
 
-/* One tile: Y_i[from ..] for rows i < rows, of columns vectors each. */
+/* One tile: rows row .. of Y, columns vectors of each. */
 ALWAYS_INLINE void mix_tile(const la_mix *m, int rows, int columns, int64_t row, const real *A, const real *B, real *Y)
 {
-    vec sum[TILE_ROWS][TILE_COLUMNS]; /* in registers, if all loops over it are unrolled */
+    vec sum[TILE_ROWS * TILE_VECS];
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
-        real start = m->bias ? m->bias[(row + i) * m->bias_ld] : 0;
-#pragma GCC unroll 4
-        for (int c = 0; c < columns; c++) sum[i][c] = (vec){0} + start;
+        tile_fill(1, columns, m->bias ? m->bias[(row + i) * m->bias_ld] : 0, sum + i * columns);
     }
-    const real *a = A + row * m->a_ld;
     for (int64_t k = 0; k < m->depth; k++) {
-        const real *b = B + m->b_offset[k], *weight = a + m->a_offset[k];
-        vec x[TILE_COLUMNS];
-        for (int c = 0; c < columns; c++) x[c] = vec_load(b + c * LANES);
-#pragma GCC unroll 6
-        for (int i = 0; i < rows; i++) {
-            real w = weight[i * m->a_ld];
-#pragma GCC unroll 4
-            for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
-        }
+        const real *a = A + row * m->a_ld + m->a_offset[k];
+        tile_step(rows, columns, rows, &a, m->a_ld, B + m->b_offset[k], sum);
     }
 #pragma GCC unroll 6
     for (int i = 0; i < rows; i++) {
 #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) {
             real *to = Y + (row + i) * m->y_ld + c * LANES;
-            if (m->add) sum[i][c] += vec_load(to);
-            vec_store(to, sum[i][c]);
+            if (m->add) sum[i * columns + c] += vec_load(to);
+            vec_store(to, sum[i * columns + c]);
         }
     }
 }
@@ -64,6 +54,22 @@ ALWAYS_INLINE void mix_rows(const la_mix *m, int columns, const real *A, const r
     }
 }
 
+/* Functions of their own: with all of them in one, addresses do not fit the registers. */
+static __attribute__((noinline)) void mix_rows_1(const la_mix *m, const real *A, const real *B, real *Y)
+{
+    mix_rows(m, 1, A, B, Y);
+}
+
+static __attribute__((noinline)) void mix_rows_2(const la_mix *m, const real *A, const real *B, real *Y)
+{
+    mix_rows(m, 2, A, B, Y);
+}
+
+static __attribute__((noinline)) void mix_rows_tile(const la_mix *m, const real *A, const real *B, real *Y)
+{
+    mix_rows(m, TILE_COLUMNS, A, B, Y);
+}
+
 /* The last columns, fewer than a vector. */
 static void mix_rest(const la_mix *m, int64_t n, const real *A, const real *B, real *Y)
 {
@@ -82,11 +88,9 @@ static void mix_rest(const la_mix *m, int64_t n, const real *A, const real *B, r
 void KERNEL(mix)(const la_mix *mix, int64_t n, const real *A, const real *B, real *Y)
 {
     int64_t j = 0;
-    for (; j + TILE_COLUMNS * LANES <= n; j += TILE_COLUMNS * LANES) mix_rows(mix, TILE_COLUMNS, A, B + j, Y + j);
-#if defined(__AVX512F__)
-    for (; j + 2 * LANES <= n; j += 2 * LANES) mix_rows(mix, 2, A, B + j, Y + j);
-#endif
-    for (; j + LANES <= n; j += LANES) mix_rows(mix, 1, A, B + j, Y + j);
+    for (; j + TILE_COLUMNS * LANES <= n; j += TILE_COLUMNS * LANES) mix_rows_tile(mix, A, B + j, Y + j);
+    for (; j + 2 * LANES <= n; j += 2 * LANES) mix_rows_2(mix, A, B + j, Y + j);
+    for (; j + LANES <= n; j += LANES) mix_rows_1(mix, A, B + j, Y + j);
     if (j < n) mix_rest(mix, n - j, A, B + j, Y + j);
 }
 

@@ -8,7 +8,7 @@
  * The logarithm is that of m in [sqrt(1/2), sqrt(2)) and an exponent; sine and cosine are those of at most pi/4 and a
  * quadrant. f32 polynomials are near-minimax with errors of a few units in the last place; f64 follows the classic
  * fdlibm coefficients. */
-#include "la/kernel/normal.h"
+#include "la/kernel/kernel.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,6 @@
  * s is the root of the mean square and not the square, which would leave f32 for gradients above 1e19 or below 1e-19.
  */
 #include "la/kernel/kernel.h"
-#include "la/kernel/optimizer_step.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Rows of a triangle, one or four at a time: four share the loads and stores of what runs along them. */
-#include "la/kernel/packed_triangle.h"
+#include "la/kernel/kernel.h"
 
 void KERNEL(row_form)(int64_t n, real b, const real *restrict q, const real *restrict x, real *restrict y, double *dot)
 {

@@ -1,5 +1,5 @@
 /* Choices between rows of samples, and their sums: what pooling is made of. */
-#include "la/kernel/pooling.h"
+#include "la/kernel/kernel.h"
 
 void KERNEL(take_larger)(int64_t n, int32_t k, const real *restrict x, int32_t *restrict taken, real *restrict y)
 {

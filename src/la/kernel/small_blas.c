@@ -1,42 +1,18 @@
-/* Triangles times panels, and outer products, for sides at which the calls of a BLAS cost more than they save.
+/* Triangles times panels, for sizes at which the calls of a BLAS cost more than they save.
  *
  * A panel is a few fibres, one vector or two of each entry: P[i PANEL + j] is entry i of fibre j. A block of rows of
  * the result stays in registers while all entries pass by, and the diagonal block of the triangle is applied to it
- * there, so a product or a solution is one pass over the panel, in place. The triangle is read where it lies. */
-#include "la/kernel/small_blas.h"
-#include "la/kernel/vec.h"
+ * there, so a product or a solve is one pass over the panel, in place. The triangle is read where it lies. */
+#include "la/kernel/kernel.h"
+#include "la/kernel/tile.h"
 
 enum { SOME_ROWS = 4 };
-
-/* sum_i += sum_k A[i row + k column] B[k pitch ..], in blocks of three rows that share a pointer. */
-ALWAYS_INLINE void product(int rows, int columns, int64_t depth, const real *A, int64_t row, int64_t column,
-                           const real *B, int64_t ld, vec sum[][2])
-{
-    const real *a[(BLOCK_ROWS + 2) / 3];
-    int64_t second = 2 * row;
-#pragma GCC unroll 4
-    for (int g = 0; g < (rows + 2) / 3; g++) a[g] = A + 3 * g * row;
-    for (int64_t k = 0; k < depth; k++) {
-        vec x[2];
-#pragma GCC unroll 2
-        for (int c = 0; c < columns; c++) x[c] = vec_load(B + c * LANES);
-#pragma GCC unroll 12
-        for (int i = 0; i < rows; i++) {
-            real w = a[i / 3][i % 3 == 2 ? second : i % 3 == 1 ? row : 0];
-#pragma GCC unroll 2
-            for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
-        }
-#pragma GCC unroll 4
-        for (int g = 0; g < (rows + 2) / 3; g++) a[g] += column;
-        B += ld;
-    }
-}
 
 typedef enum block_op { BLOCK_MUL, BLOCK_RETRACT, BLOCK_SOLVE } block_op;
 
 /* What of the block's own entries goes into its rows. */
 ALWAYS_INLINE void add_corner(int rows, int columns, bool lower, const real *D, int64_t row, int64_t column,
-                              const real *P, vec sum[][2])
+                              const real *P, vec *sum)
 {
 #pragma GCC unroll 12
     for (int k = 0; k < rows; k++) {
@@ -48,14 +24,13 @@ ALWAYS_INLINE void add_corner(int rows, int columns, bool lower, const real *D, 
             if (lower ? i < k : i > k) continue;
             real w = D[i * row + k * column];
 #pragma GCC unroll 2
-            for (int c = 0; c < columns; c++) sum[i][c] += w * x[c];
+            for (int c = 0; c < columns; c++) sum[i * columns + c] += w * x[c];
         }
     }
 }
 
 /* sum <- D^-1 sum. */
-ALWAYS_INLINE void solve_corner(int rows, int columns, bool lower, const real *D, int64_t row, int64_t column,
-                                vec sum[][2])
+ALWAYS_INLINE void solve_corner(int rows, int columns, bool lower, const real *D, int64_t row, int64_t column, vec *sum)
 {
     real inverse[BLOCK_ROWS];
 #pragma GCC unroll 12
@@ -64,13 +39,13 @@ ALWAYS_INLINE void solve_corner(int rows, int columns, bool lower, const real *D
     for (int step = 0; step < rows; step++) {
         int k = lower ? step : rows - 1 - step;
 #pragma GCC unroll 2
-        for (int c = 0; c < columns; c++) sum[k][c] *= inverse[k];
+        for (int c = 0; c < columns; c++) sum[k * columns + c] *= inverse[k];
 #pragma GCC unroll 12
         for (int i = 0; i < rows; i++) {
             if (lower ? i <= k : i >= k) continue;
             real w = D[i * row + k * column];
 #pragma GCC unroll 2
-            for (int c = 0; c < columns; c++) sum[i][c] -= w * sum[k][c];
+            for (int c = 0; c < columns; c++) sum[i * columns + c] -= w * sum[k * columns + c];
         }
     }
 }
@@ -79,21 +54,18 @@ ALWAYS_INLINE void solve_corner(int rows, int columns, bool lower, const real *D
  * already by a solution. */
 ALWAYS_INLINE void block(block_op op, int rows, int columns, bool lower, const la_tri *t, int64_t i, real c, real *P)
 {
-    vec sum[BLOCK_ROWS][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
-        for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
-    }
+    vec sum[BLOCK_ROWS * 2];
+    tile_fill(rows, columns, 0, sum);
     int64_t from = lower ? 0 : i + rows, depth = lower ? i : t->n - i - rows;
     const real *T = t->T + i * t->row, *D = T + i * t->column;
     real *own = P + i * PANEL;
-    product(rows, columns, depth, T + from * t->column, t->row, t->column, P + from * PANEL, PANEL, sum);
+    tile_product(rows, columns, depth, T + from * t->column, t->row, t->column, P + from * PANEL, PANEL, sum);
     if (op == BLOCK_SOLVE) {
 #pragma GCC unroll 12
         for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
-            for (int v = 0; v < columns; v++) sum[r][v] = vec_load(own + r * PANEL + v * LANES) - sum[r][v];
+            for (int v = 0; v < columns; v++)
+                sum[r * columns + v] = vec_load(own + r * PANEL + v * LANES) - sum[r * columns + v];
         }
         solve_corner(rows, columns, lower, D, t->row, t->column, sum);
     } else {
@@ -104,8 +76,8 @@ ALWAYS_INLINE void block(block_op op, int rows, int columns, bool lower, const l
 #pragma GCC unroll 2
         for (int v = 0; v < columns; v++) {
             real *to = own + r * PANEL + v * LANES;
-            if (op == BLOCK_RETRACT) sum[r][v] = vec_load(to) - c * sum[r][v];
-            vec_store(to, sum[r][v]);
+            if (op == BLOCK_RETRACT) sum[r * columns + v] = vec_load(to) - c * sum[r * columns + v];
+            vec_store(to, sum[r * columns + v]);
         }
     }
 }
@@ -157,7 +129,7 @@ void KERNEL(tri_solve)(const la_tri *t, int64_t width, real *P)
     sweep_any(BLOCK_SOLVE, t, width, 0, P);
 }
 
-/* y[j y_pitch + i] <- x[i x_pitch + j], LANES x LANES. */
+/* y[j y_ld + i] <- x[i x_ld + j], LANES x LANES. */
 #if defined(__AVX512F__) && !defined(PSGD_REAL_F64)
 ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
@@ -201,7 +173,7 @@ ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
 }
 #endif
 
-/* y[j y_pitch + i] <- x[i x_pitch + j] for i < rows, j < columns. */
+/* y[j y_ld + i] <- x[i x_ld + j] for i < rows, j < columns. */
 static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     int64_t i = 0;
@@ -217,7 +189,7 @@ static void turn(int64_t rows, int64_t columns, const real *x, int64_t x_ld, rea
     }
 }
 
-/* y[i y_pitch + j] <- x[i x_pitch + j] for i < rows, j < columns, at most a panel's. */
+/* y[i y_ld + j] <- x[i x_ld + j] for i < rows, j < columns, at most a panel's. */
 static void copy_rows(int64_t rows, int64_t columns, const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {
     if (columns == PANEL) {
@@ -258,51 +230,4 @@ void KERNEL(gather)(int64_t count, int64_t n, const real *x, int64_t entry, int6
     } else {
         turn(n, count, x, entry, X, n);
     }
-}
-
-ALWAYS_INLINE void product_tile(int rows, int columns, const la_im2col *t, int64_t i, int64_t j, int64_t width)
-{
-    vec sum[BLOCK_ROWS][2];
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
-        for (int v = 0; v < columns; v++) sum[r][v] = (vec){0};
-    }
-    product(rows, columns, t->depth, t->A + i * t->row, t->row, t->column, t->B + j, t->b_ld, sum);
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-#pragma GCC unroll 2
-        for (int v = 0; v < columns; v++) {
-            real *to = t->C + (i + r) * t->c_ld + j + v * LANES;
-            int64_t here = width - v * LANES;
-            vec x = t->alpha * sum[r][v];
-            if (here >= LANES) {
-                if (t->add) x += vec_load(to);
-                vec_store(to, x);
-            } else if (here > 0) {
-                if (t->add) x += vec_load_some(to, here);
-                vec_store_some(to, x, here);
-            }
-        }
-    }
-}
-
-ALWAYS_INLINE void product_rows(int rows, const la_im2col *t, int64_t i)
-{
-    for (int64_t j = 0; j < t->columns; j += PANEL) {
-        int64_t width = t->columns - j;
-        if (width > LANES) {
-            product_tile(rows, 2, t, i, j, width);
-        } else {
-            product_tile(rows, 1, t, i, j, width);
-        }
-    }
-}
-
-void KERNEL(im2col)(const la_im2col *t)
-{
-    int64_t i = 0;
-    for (; i + BLOCK_ROWS <= t->rows; i += BLOCK_ROWS) product_rows(BLOCK_ROWS, t, i);
-    for (; i + SOME_ROWS <= t->rows; i += SOME_ROWS) product_rows(SOME_ROWS, t, i);
-    for (; i < t->rows; i++) product_rows(1, t, i);
 }

@@ -7,7 +7,7 @@
  * and a'((G w) (B x)) with a = A is the correlation of w and x. The points were chosen for the smallest error in f32,
  * among halves, quarters and eighths in pairs: an rms error of 1.0e-6 for windows of 3 and 3.7e-6 for windows of 5
  * against 0.3e-6 for the plain sum (96 channels of normal deviates), each axis having a share in it. */
-#include "la/kernel/winograd.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/vec.h"
 
 enum { MAX = 8, OUTPUTS = 4 };

@@ -1,6 +1,6 @@
 /* Diagonal plus antidiagonal, flat: entries i and j = size - 1 - i meet in the 2 x 2 matrix [d_i e_i; e_j d_j]. A call
  * takes n pairs from pair `from` on; entries j run downwards. */
-#include "la/kernel/xmat.h"
+#include "la/kernel/kernel.h"
 #include "la/kernel/bits.h"
 #include "la/kernel/stream.h"
 

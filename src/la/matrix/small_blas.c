@@ -129,18 +129,19 @@ static void add_fibres(const la_kernels *k, const outer_job *job, int part, int 
         if (!owns(b, part, parts)) continue;
         int64_t i = b * k->block, rows = smaller(k->block, n - i);
         int64_t left = job->lower ? 0 : i, right = job->lower ? i + rows : n;
-        k->im2col(&(la_im2col){.rows = rows,
-                               .columns = right - left,
-                               .depth = count,
-                               .A = X + i,
-                               .B = X + left,
-                               .row = 1,
-                               .column = n,
-                               .b_ld = n,
-                               .c_ld = n,
-                               .alpha = sign,
-                               .add = add,
-                               .C = job->R + i * n + left});
+        k->panel_product(&(la_panel_product){.rows = rows,
+                                             .columns = right - left,
+                                             .terms = 1,
+                                             .depth = {count},
+                                             .A = {X + i},
+                                             .B = {X + left},
+                                             .row = 1,
+                                             .column = n,
+                                             .b_ld = n,
+                                             .c_ld = n,
+                                             .alpha = sign,
+                                             .add = add,
+                                             .C = job->R + i * n + left});
     }
 }
 
@@ -241,18 +242,19 @@ static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, i
     const la_factors *f = job->factors;
     int64_t width = smaller(k->panel, f->n - from), row = f->ta ? 1 : f->lda;
     k->panel_load(f->k, width, f->tb ? f->B + from * f->ldb : f->B + from, f->tb ? 1 : f->ldb, f->tb ? f->ldb : 1, P);
-    k->im2col(&(la_im2col){.rows = bottom - top,
-                           .columns = width,
-                           .depth = f->k,
-                           .A = f->A + top * row,
-                           .B = P,
-                           .row = row,
-                           .column = f->ta ? f->lda : 1,
-                           .b_ld = k->panel,
-                           .c_ld = job->ldc,
-                           .alpha = job->alpha,
-                           .add = job->add,
-                           .C = job->C + top * job->ldc + from});
+    k->panel_product(&(la_panel_product){.rows = bottom - top,
+                                         .columns = width,
+                                         .terms = 1,
+                                         .depth = {f->k},
+                                         .A = {f->A + top * row},
+                                         .B = {P},
+                                         .row = row,
+                                         .column = f->ta ? f->lda : 1,
+                                         .b_ld = k->panel,
+                                         .c_ld = job->ldc,
+                                         .alpha = job->alpha,
+                                         .add = job->add,
+                                         .C = job->C + top * job->ldc + from});
 }
 
 /* Where the panels cannot be shared evenly, each thread takes a part of the rows of all of them. */

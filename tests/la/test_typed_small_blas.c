@@ -118,7 +118,7 @@ static void panels_hold_what_was_loaded(void **state)
     }
 }
 
-static void patches_match_plain_loops(void **state)
+static void outer_products_match_plain_loops(void **state)
 {
     (void)state;
     enum { COUNT = 37 };
@@ -132,18 +132,19 @@ static void patches_match_plain_loops(void **state)
             fill(&seed, (COUNT + 1) * MAX, X);
             fill(&seed, MAX * MAX, R);
             memcpy(S, R, sizeof R);
-            k->im2col(&(la_im2col){.rows = rows,
-                                   .columns = columns,
-                                   .depth = COUNT,
-                                   .A = X,
-                                   .B = X + from,
-                                   .row = 1,
-                                   .column = MAX,
-                                   .b_ld = MAX,
-                                   .c_ld = MAX,
-                                   .alpha = -1,
-                                   .add = add,
-                                   .C = R});
+            k->panel_product(&(la_panel_product){.rows = rows,
+                                                 .columns = columns,
+                                                 .terms = 1,
+                                                 .depth = {COUNT},
+                                                 .A = {X},
+                                                 .B = {X + from},
+                                                 .row = 1,
+                                                 .column = MAX,
+                                                 .b_ld = MAX,
+                                                 .c_ld = MAX,
+                                                 .alpha = -1,
+                                                 .add = add,
+                                                 .C = R});
             for (int64_t i = 0; i < MAX; i++) {
                 for (int64_t j = 0; j < MAX; j++) {
                     double want = (double)S[i * MAX + j];
@@ -286,9 +287,9 @@ static void small_products_match_plain_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(panels_match_plain_loops),      cmocka_unit_test(panels_hold_what_was_loaded),
-        cmocka_unit_test(patches_match_plain_loops),     cmocka_unit_test(products_of_views_match_plain_loops),
-        cmocka_unit_test(retractions_match_plain_loops), cmocka_unit_test(small_products_match_plain_loops),
+        cmocka_unit_test(panels_match_plain_loops),         cmocka_unit_test(panels_hold_what_was_loaded),
+        cmocka_unit_test(outer_products_match_plain_loops), cmocka_unit_test(products_of_views_match_plain_loops),
+        cmocka_unit_test(retractions_match_plain_loops),    cmocka_unit_test(small_products_match_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,21 +22,14 @@ static void fill(arrays *x, uint64_t seed)
     memcpy(x->was, x->C, sizeof x->C);
 }
 
-static real entry(const la_tiles *t, int term, int64_t i, int64_t k)
+static real entry(const la_panel_product *t, int term, int64_t i, int64_t k)
 {
-    switch (t->order) {
-    case LA_BY_ROWS:
-        return t->A[term][i * t->a_ld + k];
-    case LA_BY_COLUMNS:
-        return t->A[term][k * t->a_ld + i];
-    case LA_BY_PANELS:
-        return t->A[term][k / LA_PANEL * t->a_ld + i * LA_PANEL + k % LA_PANEL];
-    }
-    return 0;
+    if (t->a_panel) return t->A[term][k / LA_PANEL * t->a_panel + i * LA_PANEL + k % LA_PANEL];
+    return t->A[term][i * t->row + k * t->column];
 }
 
 /* Every entry of C, and that what is beside it stays. */
-static void check_product(const la_tiles *t, const arrays *x)
+static void check_product(const la_panel_product *t, const arrays *x)
 {
     for (int64_t i = 0; i < t->rows; i++) {
         for (int64_t j = 0; j < t->c_ld; j++) {
@@ -66,21 +59,23 @@ static void products_are_those_of_plain_loops(void **state)
     for (int table = 0; table < la_table_count(); table++) {
         for (int c = 0; c < 11 * 5 * 4 * 3; c++) {
             int64_t r = rows[c % 11], depth = depths[c / 55 % 4];
-            la_order order = (la_order)(c / 220);
+            int order = c / 220; /* by rows, by columns, in panels */
             fill(x, ++seed);
-            la_tiles t = {.rows = r,
-                          .columns = columns[c / 11 % 5],
-                          .a_ld = order == LA_BY_PANELS ? r * LA_PANEL
-                                  : order == LA_BY_ROWS ? DEEPEST
-                                                        : 40,
-                          .c_ld = LA_PANEL + c % 6,
-                          .order = order,
-                          .terms = c % 3,
-                          .depth = {depth, depth - 1},
-                          .A = {x->A[0], x->A[1]},
-                          .B = {x->B[0], x->B[1]},
-                          .add = c % 2};
-            la_table(table)->tiles(&t, x->C);
+            la_panel_product t = {.rows = r,
+                                  .columns = columns[c / 11 % 5],
+                                  .row = order == 0 ? DEEPEST : 1,
+                                  .column = order == 0 ? 1 : 40,
+                                  .a_panel = order == 2 ? r * LA_PANEL : 0,
+                                  .b_ld = LA_PANEL,
+                                  .c_ld = LA_PANEL + c % 6,
+                                  .terms = c % 3,
+                                  .depth = {depth, depth - 1},
+                                  .A = {x->A[0], x->A[1]},
+                                  .B = {x->B[0], x->B[1]},
+                                  .alpha = 1,
+                                  .add = c % 2,
+                                  .C = x->C};
+            la_table(table)->panel_product(&t);
             check_product(&t, x);
         }
     }
