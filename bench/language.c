@@ -5,7 +5,7 @@
  * the optimizer's part of it. With the argument processor it measures processor time, for one thread on a machine in
  * use. All kinds of steps take turns within a round, so that other load on the machine affects them alike. */
 #include "core/memory.h"
-#include "model/language.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { MATRICES = 4, WORDS = 33278, HIDDEN = 200, TIMES = 35, BATCH = 20 };
 
 typedef struct bench {
     psgd_graph *graph;
-    language_nodes nodes;
+    model_nodes nodes;
     float *theta, *g, *v, *hv;
     int count; /* of matrices */
     bool by_rows;
@@ -55,26 +55,22 @@ static float frequent_word(void)
 
 static int open_model(bench *self, bool untied, bool by_rows)
 {
-    language_shape shape = {.words = WORDS,
-                            .hidden = HIDDEN,
-                            .layers = 2,
-                            .times = TIMES,
-                            .batch = BATCH,
-                            .dropout = 0.2,
-                            .untied = untied,
-                            .by_rows = by_rows};
+    const model *kind = &psgd__model_language;
+    model_shape shape = {.ndim = 1, .sample = {TIMES}, .n = BATCH, .classes = WORDS};
+    model_settings settings = {
+        .hidden = HIDDEN, .layers = 2, .dropout = 0.2, .untied = untied, .row_gradients = by_rows};
     self->by_rows = by_rows;
-    if (failed(psgd__language_graph(NULL, &shape, false, &self->graph, &self->nodes))) return 1;
+    if (failed(psgd__model_graph(NULL, kind, PSGD_F32, &shape, &settings, &self->graph, &self->nodes))) return 1;
     int64_t n = psgd_graph_parameters(self->graph);
     float **slab[] = {&self->theta, &self->g, &self->v, &self->hv};
     for (int i = 0; i < 4; i++) {
         *slab[i] = psgd__alloc(NULL, n, sizeof(float)); /* as psgd paper does */
         if (!*slab[i]) return 1;
     }
-    psgd__language_start(self->graph, 0.1, 1, self->theta);
+    if (failed(psgd__model_start(NULL, kind, self->graph, PSGD_F32, 1, self->theta))) return 1;
     self->count = psgd_graph_parameter_count(self->graph);
-    float *words = psgd_graph_values(self->graph, self->nodes.tokens);
-    float *labels = psgd_graph_values(self->graph, self->nodes.labels);
+    float *words = psgd_graph_values(self->graph, self->nodes.x);
+    float *labels = psgd_graph_values(self->graph, self->nodes.y);
     for (int i = 0; i < TIMES * BATCH; i++) {
         words[i] = untied ? frequent_word() : (float)(rand() % WORDS);
         labels[i] = untied ? frequent_word() : (float)(rand() % WORDS);

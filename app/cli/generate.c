@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/language.h"
+#include "data/text/tokens.h"
+#include "train/train.h"
 
 typedef struct page {
     bool line_started;
@@ -35,8 +36,7 @@ static int run(const cli_args *args)
     if (temperature < 0) return cli_wrong_use("--temperature must be 0 or more, not %s", heat);
 
     page sheet = {0};
-    psgd_status status = psgd__language_generate(NULL, args->positional[0], count, temperature, (uint64_t)number, say,
-                                                 &sheet);
+    psgd_status status = psgd__generate(NULL, args->positional[0], count, temperature, (uint64_t)number, say, &sheet);
     if (sheet.line_started) putchar('\n');
     return cli_status(status);
 }
@@ -51,7 +51,7 @@ static const cli_flag flags[] = {
 const cli_verb verb_generate = {
     .name = "generate",
     .usage = "psgd generate RUN [--words N] [--temperature T] [--seed N]",
-    .summary = "Write text with a language model that psgd paper wikitext2 has trained",
+    .summary = "Write text with a language model that psgd train lm or psgd paper wikitext2 has trained",
     .flags = flags,
     .run = run,
 };

@@ -12,28 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool cli_paper_methods(const char *list, const char *const *names, int known, int max, int *picked, int *count)
-{
-    *count = 0;
-    for (const char *at = list; *at;) {
-        char word[64];
-        size_t length = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", (int)length, at);
-        int i = 0;
-        while (i < known && strcmp(names[i], word) != 0) i++;
-        if (i == known || *count == max) {
-            const char *near = psgd__nearest(word, names, known);
-            cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
-                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
-            return false;
-        }
-        picked[(*count)++] = i;
-        at += length + (at[length] == ',');
-    }
-    if (*count == 0) cli_wrong_use("--methods needs at least one method");
-    return *count > 0;
-}
-
 static void print_table(const rosenbrock_runs *runs)
 {
     static const int at[] = {10, 50, 100, 150, 200, 300, 500};
@@ -140,8 +118,8 @@ static int search(void)
 static int run(const cli_args *args)
 {
     const char *name = args->positional_count == 1 ? args->positional[0] : "";
-    if (!strcmp(name, "wikitext2")) return cli_paper_wikitext2(args);
-    if (!strcmp(name, "imagenet")) return cli_paper_imagenet(args);
+    const paper_experiment *experiment = psgd__paper_find(name);
+    if (experiment) return cli_paper_runs(args, experiment);
     if (strcmp(name, "rosenbrock") != 0) {
         return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock, wikitext2 or imagenet");
     }
@@ -160,7 +138,7 @@ static const cli_flag flags[] = {
     {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
     {"dropout", "P", "[wikitext2: 0.2; synthetic: 0; imagenet: 0.5]"},
     {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
-    {"batch", "N", "wikitext2: texts side by side [20]; imagenet: pictures of a step [128]"},
+    {"batch", "N", "wikitext2: columns of text [20]; imagenet: images of a step [128]"},
     {"back", "N", "wikitext2: steps back in time [35]"},
     {"untied", NULL, "wikitext2: embedding and decoder have a matrix each, the gradient of the former is row-sparse"},
     {"rows", "exact|lazy|whole", "wikitext2 --untied: PSGD's fit of absent rows; whole: dense gradients [exact]"},
@@ -170,14 +148,14 @@ static const cli_flag flags[] = {
     {"seed", "N", "[1]"},
     {"log-every", "N", "steps between entries of the log [20]"},
     {"checkpoint-every", "N", "steps between checkpoints [wikitext2: 500; imagenet: 1000]"},
-    {"size", "full|small", "imagenet: small is the same net scaled down for 32 x 32 pictures [full]"},
-    {"random-crop", NULL, "imagenet: another crop of a picture in every epoch"},
-    {"mirror", NULL, "imagenet: half of the pictures mirrored, others in every epoch"},
-    {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded pictures, made where they are missing"},
+    {"size", "full|small", "imagenet: small is the same net scaled down for 32 x 32 images [full]"},
+    {"random-crop", NULL, "imagenet: another crop of an image in every epoch"},
+    {"mirror", NULL, "imagenet: half of the images mirrored, others in every epoch"},
+    {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded images, made where they are missing"},
     {"truth", "FILE",
-     "imagenet: classes of the pictures of a flat val/; also the ILSVRC development kit's, with meta.mat beside it "
+     "imagenet: classes of the images of a flat val/; also the ILSVRC development kit's, with meta.mat next to it "
      "[val.txt]"},
-    {"decode-threads", "N", "imagenet: threads that decode pictures while others train [half of the cores]"},
+    {"decode-threads", "N", "imagenet: threads that decode images while others train [half of the cores]"},
     {0},
 };
 
@@ -186,18 +164,19 @@ const cli_verb verb_paper = {
     .usage =
         "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ... | psgd "
         "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
-    .summary = "Do an experiment of the paper again",
+    .summary = "Reproduce an experiment of the paper",
     .flags = flags,
     .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
             "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
             "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
-            "entropy is known. Each method is a run in a folder of its own; the same command goes on with runs that\n"
-            "were stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
+            "entropy is known. Each method is a run in a folder of its own; the same command resumes runs that were\n"
+            "stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
             "sparse-adam, fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every\n"
             "10th step).\n\n"
             "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
-            "flat val/ with a file that says which class each picture has. 40 epochs, step size mu for the first half\n"
-            "and mu/10 for the second; top-1 and top-5 with one crop. Runs go on where they were stopped; a report\n"
+            "flat val/ with a file that says which class each image has. 40 epochs, step size mu for the first half\n"
+            "and mu/10 for the second; top-1 and top-5 with one crop. The same command resumes runs that were stopped; "
+            "a report\n"
             "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
             "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
     .run = run,

@@ -1,47 +1,13 @@
 /* psgd train, resume and eval. */
 #include "cli/cli.h"
+#include "cli/run_trainer.h"
 #include "cli/verbs.h"
-#include "report/progress.h"
 #include "train/train.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static volatile sig_atomic_t interrupted;
-
-static void on_interrupt(int signal_number)
-{
-    (void)signal_number;
-    interrupted = 1;
-}
-
-static void show_step(void *data, int64_t done, int64_t total, double loss)
-{
-    progress *bar = data;
-    psgd__progress_note(bar, "loss %.4f", loss);
-    psgd__progress_show(bar, done, total);
-}
-
-static void show_epoch(void *data, int64_t epoch, double train_loss, double test_loss, double error, double seconds)
-{
-    psgd__progress_end(data);
-    printf("epoch %lld: training loss %.5f, test loss %.5f", (long long)epoch, train_loss, test_loss);
-    if (isfinite(error)) printf(", error %.2f %%", 100 * error);
-    printf(", %.1f s\n", seconds);
-    fflush(stdout);
-}
-
-/* Pictures that could not be read, where there are any. */
-static void report_reading(const trainer *self)
-{
-    train_reading reading = psgd__trainer_reading(self);
-    if (reading.passed_over == 0) return;
-    printf("%lld pictures could not be read and were passed over; the first: %s\n", (long long)reading.passed_over,
-           reading.first_bad);
-}
 
 /* Flags other than the verb's switches are settings of the run. */
 static int collect(const cli_args *args, train_setting settings[TRAIN_MAX_SETTINGS])
@@ -56,24 +22,17 @@ static int collect(const cli_args *args, train_setting settings[TRAIN_MAX_SETTIN
     return count;
 }
 
-/* Trains to the end or to an interrupt, and says how to go on. */
+/* Trains to the end or to an interrupt, and says how to resume. */
 static int run_trainer(trainer *self)
 {
-    progress bar;
     bool stopped;
-    struct sigaction catch = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &catch, NULL);
-    sigaction(SIGTERM, &catch, NULL);
-    psgd__progress_start(&bar, stderr, "step");
-    train_watch watch = {.step = show_step, .epoch = show_epoch, .data = &bar, .stop = &interrupted};
-    psgd_status status = psgd__trainer_run(self, &watch, &stopped);
-    psgd__progress_end(&bar);
+    const char *folder = psgd__trainer_folder(self), *note = psgd__trainer_note(self);
+    if (*note) puts(note);
+    psgd_status status = cli_run_trainer(self, stdout, &stopped);
     if (status != PSGD_OK) return cli_status(status);
-    report_reading(self);
-    const char *folder = psgd__trainer_folder(self);
     if (!stopped) return EXIT_SUCCESS;
     printf("stopped after step %lld", (long long)psgd__trainer_step(self));
-    if (folder) printf("; go on with: psgd resume %s", folder);
+    if (folder) printf("; resume with: psgd resume %s", folder);
     puts(folder ? "" : "; without --out nothing was saved");
     return EXIT_FAILURE;
 }
@@ -135,13 +94,15 @@ static int evaluate(const cli_args *args)
     } else {
         status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
     }
-    train_score score;
-    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &score);
+    train_score valid, test;
+    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &valid, &test);
     if (status == PSGD_OK) {
-        printf("test loss %.6f\n", score.loss);
-        if (isfinite(score.error)) printf("test error %.2f %%\n", 100 * score.error);
-        if (isfinite(score.top5_error)) printf("test top-5 error %.2f %%\n", 100 * score.top5_error);
-        report_reading(self);
+        if (isfinite(valid.loss)) printf("validation loss %.6f\n", valid.loss);
+        printf("test loss %.6f\n", test.loss);
+        if (isfinite(test.perplexity)) printf("test perplexity %.2f\n", test.perplexity);
+        if (isfinite(test.error)) printf("test error %.2f %%\n", 100 * test.error);
+        if (isfinite(test.top5_error)) printf("test top-5 error %.2f %%\n", 100 * test.top5_error);
+        cli_report_reading(self, stdout);
     }
     psgd__trainer_free(self);
     return cli_status(status);
@@ -177,23 +138,26 @@ const cli_verb verb_train = {
     .flags = train_flags,
     TRAIN_OPTIONS,
     .more =
-        "Models: logistic, mlp, lenet5, alexnet (pictures), rnn, lstm (sequences).\n"
+        "Models: logistic, mlp, lenet5, alexnet (images), rnn, lstm (sequences), lm (a text).\n"
         "Sources:\n"
         "  digits             28 x 28 digits that we draw\n"
         "  xor:LENGTH         delayed XOR;  adding:LENGTH  the adding problem\n"
         "  idx:DIR            IDX files as MNIST has them, plain or .gz\n"
         "  images:DIR         JPEGs in class folders, DIR/train/CLASS/.. and DIR/test/.., or DIR/CLASS/..\n"
         "  csv:FILE           a sample a line, its label last\n"
-        "  npy:X.npy,Y.npy    NumPy arrays\n\n"
+        "  npy:X.npy,Y.npy    NumPy arrays\n"
+        "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
+        "  markov             lm: a synthetic language of known entropy; markov:WORDS,FOLLOWERS,LENGTH,SEED\n\n"
         "  psgd train lenet5 --data digits --optimizer psgd-newton --group 'kron(tri,tri)' --lr 0.1 --lr-end 0.001 \\\n"
-        "      --clip 0.1 --clip-by sqrt --l2 1e-6 --out run\n",
+        "      --clip 0.1 --clip-by sqrt --l2 1e-6 --out run\n"
+        "  psgd train lm --data text:DIR --optimizer psgd-newton --group scan --init first --lr 0.1 --out run\n",
     .run = train,
 };
 
 const cli_verb verb_resume = {
     .name = "resume",
     .usage = "psgd resume RUN [options that replace those of the run]",
-    .summary = "Go on with a run from its checkpoint",
+    .summary = "Resume a run from its checkpoint",
     TRAIN_OPTIONS,
     .run = resume,
 };
@@ -201,7 +165,7 @@ const cli_verb verb_resume = {
 const cli_verb verb_eval = {
     .name = "eval",
     .usage = "psgd eval RUN | psgd eval MODEL --weights FILE --data SOURCE",
-    .summary = "Loss and error of a run or of weights on test samples",
+    .summary = "Loss and error of a run, or of weights, on test data",
     .flags = eval_flags,
     TRAIN_OPTIONS,
     .run = evaluate,

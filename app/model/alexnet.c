@@ -1,6 +1,6 @@
-/* AlexNet of the paper's section 7.2: five convolutions, three affine maps, ungrouped. Full size, for pictures
+/* AlexNet of the paper's section 7.2: five convolutions, three affine maps, ungrouped. Full size, for images
  * [3, 227, 227] and 1000 classes, the matrices are [96, 364], [256, 2401], [384, 2305], [384, 3457], [256, 3457],
- * [4096, 9217], [4096, 4097] and [1000, 4097]: 62,378,344 parameters. Small is the same net for pictures of 32 x 32.
+ * [4096, 9217], [4096, 4097] and [1000, 4097]: 62,378,344 parameters. Small is the same net for images of 32 x 32.
  *
  * Rectifiers follow all but the last matrix; response normalisation the first two; max pooling 3 x 3 with stride 2 the
  * first, second and fifth. Dropout comes before the last three. With normalise the features that enter each matrix are
@@ -23,7 +23,7 @@ static const alexnet_size sizes[] = {
 
 static const char *const names[MATRICES] = {"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8"};
 
-/* Numbers of a sample of x; 0 after a failure, which the graph remembers. */
+/* The size of a sample of x; 0 after a failure, which the graph remembers. */
 static int64_t features_of(psgd_graph *g, psgd_node x, int64_t *channels)
 {
     const int64_t *shape = NULL;
@@ -80,7 +80,7 @@ static void alexnet_start(int p, int64_t rows, int64_t columns, double *W)
 const model psgd__model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions, three affine maps; size full or small",
-    .sample = "pictures [channels, height, width], full size of at least 67 x 67, small of at least 15 x 15",
+    .sample = "images [channels, height, width], full size of at least 67 x 67, small of at least 15 x 15",
     .sample_ndim = 3,
     .build = alexnet_build,
     .start = alexnet_start,

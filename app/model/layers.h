@@ -4,7 +4,7 @@
 
 #include "model/model.h"
 
-/* All numbers of a sample. */
+/* The size of a sample. */
 static inline int64_t model_features(const model_shape *shape)
 {
     int64_t size = 1;

@@ -1,4 +1,4 @@
-/* LeNet5 for pictures [c, h, w]: two convolutions 5 x 5 with max pooling, three affine maps. On 28 x 28 with one
+/* LeNet5 for images [c, h, w]: two convolutions 5 x 5 with max pooling, three affine maps. On 28 x 28 with one
  * channel the matrices are [6, 26], [16, 151], [120, 257], [84, 121], [10, 85]. */
 #include "model/layers.h"
 
@@ -23,7 +23,7 @@ static model_nodes lenet5_build(psgd_graph *g, const model_shape *shape, const m
 const model psgd__model_lenet5 = {
     .name = "lenet5",
     .summary = "LeNet5: two convolutions with max pooling, three affine maps",
-    .sample = "pictures [channels, height, width] of at least 16 x 16",
+    .sample = "images [channels, height, width] of at least 16 x 16",
     .sample_ndim = 3,
     .build = lenet5_build,
 };

@@ -1,4 +1,4 @@
-/* A multilayer perceptron on all numbers of a sample, and logistic regression, which is one without hidden layers.
+/* A multilayer perceptron on all values of a sample, and logistic regression, which is one without hidden layers.
  * Where y is a number and no class the loss is squared, so that the latter is linear regression. */
 #include "model/layers.h"
 

@@ -10,8 +10,8 @@
 #include "la/array/normal.h"
 
 static const model *const models[] = {
-    &psgd__model_logistic, &psgd__model_mlp, &psgd__model_lenet5,
-    &psgd__model_alexnet,  &psgd__model_rnn, &psgd__model_lstm,
+    &psgd__model_logistic, &psgd__model_mlp,  &psgd__model_lenet5,   &psgd__model_alexnet,
+    &psgd__model_rnn,      &psgd__model_lstm, &psgd__model_language,
 };
 
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
@@ -22,15 +22,18 @@ static const char *const sizes[] = {"full", "small", NULL};
 #define FIELD(name) offsetof(model_settings, name)
 
 const option_row psgd__model_options[] = {
-    {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6, .help = "units of a hidden layer"},
-    {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp"},
+    {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6, .help = "units of a hidden layer; lm: [200]"},
+    {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp; LSTM layers of lm: [2]"},
     {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations, .help = "of the mlp"},
     {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true,
-     .help = "probability, in the mlp and before the last three matrices of alexnet"},
-    {"size", OPTION_CHOICE, FIELD(size), "full", .choices = sizes,
-     .help = "of alexnet; small: for pictures of 32 x 32"},
+     .help = "probability, in the mlp, in lm and before the last three matrices of alexnet"},
+    {"size", OPTION_CHOICE, FIELD(size), "full", .choices = sizes, .help = "of alexnet; small: for images of 32 x 32"},
     {"normalise", OPTION_FLAG, FIELD(normalise), "no",
      .help = "alexnet: batch normalisation of the features that enter each matrix"},
+    {"back", OPTION_COUNT, FIELD(back), "35", 1, 1e6, .help = "lm: steps back in time"},
+    {"untied", OPTION_FLAG, FIELD(untied), "no", .help = "lm: embedding and decoder have a matrix each"},
+    {"row-gradients", OPTION_FLAG, FIELD(row_gradients), "yes",
+     .help = "lm, untied: gradients of the embedding are row-sparse, where the optimizer takes such"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", 0, HUGE_VAL, .help = "adds L2/2 times the squares of all parameters"},
 };
 const int psgd__model_option_count = sizeof psgd__model_options / sizeof psgd__model_options[0];
@@ -84,7 +87,24 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
     return PSGD_OK;
 }
 
-/* Drawn in double for both number types, so that they start from the same numbers. */
+/* W <- normal deviates with variance 1 / inputs, or uniform ones; zero in the last column, the bias. */
+static void draw_start(const model *kind, uint64_t seed, int p, int64_t rows, int64_t columns, double *W)
+{
+    double deviation = 1 / sqrt((double)(columns > 1 ? columns - 1 : 1));
+    rng_stream stream = psgd__rng_stream(seed, RNG_INIT, (uint64_t)p, 0);
+    if (kind->uniform == 0) psgd__la_normal_f64(&stream, 0, rows * columns, W);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        if (i % columns == columns - 1) {
+            W[i] = 0;
+        } else if (kind->uniform == 0) {
+            W[i] *= deviation;
+        } else {
+            W[i] = kind->uniform * (2 * psgd__rng_uniform(&stream, (uint64_t)i) - 1);
+        }
+    }
+}
+
+/* Drawn in double for both dtypes, so that they start from the same values. */
 psgd_status psgd__model_start(const psgd_context *context, const model *kind, const psgd_graph *graph, psgd_dtype dtype,
                               uint64_t seed, void *theta)
 {
@@ -93,10 +113,7 @@ psgd_status psgd__model_start(const psgd_context *context, const model *kind, co
     for (int p = 0; p < psgd_graph_parameter_count(graph); p++) {
         const int64_t *shape = psgd_graph_parameter_shape(graph, p);
         int64_t at = psgd_graph_parameter_offset(graph, p), columns = shape[1], size = shape[0] * columns;
-        double deviation = 1 / sqrt((double)(columns > 1 ? columns - 1 : 1));
-        rng_stream stream = psgd__rng_stream(seed, RNG_INIT, (uint64_t)p, 0);
-        psgd__la_normal_f64(&stream, 0, size, W);
-        for (int64_t i = 0; i < size; i++) W[i] = i % columns == columns - 1 ? 0 : deviation * W[i];
+        draw_start(kind, seed, p, shape[0], columns, W);
         if (kind->start) kind->start(p, shape[0], columns, W);
         for (int64_t i = 0; i < size; i++) {
             if (dtype == PSGD_F64) ((double *)theta)[at + i] = W[i];

@@ -10,18 +10,21 @@
 #include "core/options.h"
 #include <psgd/graph.h>
 
-/* What a model is built for. Samples are pictures [c, h, w], vectors [features] or sequences [times, features]. */
+/* What a model is built for. Samples are images [c, h, w], vectors [features], sequences [times, features] or, with the
+ * vocabulary as classes, texts [times]. */
 typedef struct model_shape {
     int ndim;
     int64_t sample[PSGD_MAX_DIMS - 1], n, classes;
 } model_shape;
 
 typedef struct model_settings {
-    int64_t hidden, layers;
+    int64_t hidden, layers, back;
     double l2, dropout;
-    int activation; /* of the MLP: relu, tanh, sigmoid */
-    int size;       /* of AlexNet: full, small */
-    bool normalise; /* batch normalisation, in AlexNet */
+    int activation;             /* of the MLP: relu, tanh, sigmoid */
+    int size;                   /* of AlexNet: full, small */
+    bool normalise;             /* batch normalisation, in AlexNet */
+    bool untied, row_gradients; /* of the language model */
+    bool logits;                /* no option: the language model's output is wanted */
 } model_settings;
 
 extern const option_row psgd__model_options[];
@@ -32,13 +35,21 @@ typedef struct model_nodes {
     psgd_node x, y, output, loss;
 } model_nodes;
 
+typedef struct model_default {
+    const char *name, *value;
+} model_default;
+
 typedef struct model {
-    const char *name, *summary, *sample; /* the last: what its samples are, "pictures [c, h, w]" */
+    const char *name, *summary, *sample; /* the last: what its samples are, "images [c, h, w]" */
     int sample_ndim;
+    bool text;      /* trains on a text, from token to token, not on labelled samples */
+    double uniform; /* not 0: parameters start uniform in (-uniform, uniform), biases zero */
+    const model_default
+        *defaults; /* OPTIONAL: options of training and model that differ from the tables; ends with {0} */
     /* Adds the nodes; the caller finishes the graph. */
     model_nodes (*build)(psgd_graph *graph, const model_shape *shape, const model_settings *settings);
-    /* OPTIONAL: changes the start of parameter p, W [rows, columns] in double, which is normal deviates with variance
-     * 1 / inputs and biases zero. */
+    /* OPTIONAL: changes the start of parameter p, W [rows, columns] in double; it is given normal deviates with
+     * variance 1 / inputs and biases of zero. */
     void (*start)(int p, int64_t rows, int64_t columns, double *W);
 } model;
 
@@ -55,6 +66,6 @@ psgd_status psgd__model_start(const psgd_context *context, const model *kind, co
                               uint64_t seed, void *theta);
 
 extern const model psgd__model_logistic, psgd__model_mlp, psgd__model_lenet5, psgd__model_alexnet, psgd__model_rnn,
-    psgd__model_lstm;
+    psgd__model_lstm, psgd__model_language;
 
 #endif

@@ -1,148 +1,199 @@
-/* A run in one file, written by rename: head, settings, parameters, the optimizer's state, a checksum. */
-#include "core/checksum.h"
-#include "core/file.h"
-#include "core/memory.h"
-#include "data/format/gzip.h"
-#include "train/trainer.h"
-#include <psgd/optim.h>
+/* Sections: weights, best (where the task keeps best weights), state (carried by the graph), optimizer, settings, and
+ * what the task must find again (the vocabulary of a text). Arrays come first: they can be used where they are. */
+#include "train/checkpoint.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char magic[8] = "psgdrun2";
+#include "core/checksum.h"
+#include "core/file.h"
+#include "core/memory.h"
+#include "data/format/gzip.h"
+
+static const char magic[8] = "psgdrun3";
+
+enum { SECTIONS = 6 };
+
+typedef struct section {
+    char name[16];
+    int64_t bytes;
+} section;
 
 typedef struct checkpoint_head {
     char magic[8];
-    int64_t bytes, text_bytes, theta_bytes, state_bytes, optimizer_bytes, step;
-    double seconds;
-    train_sums sums;
+    int64_t bytes; /* of the file */
+    train_progress now;
+    section table[SECTIONS];
 } checkpoint_head;
 
-static uint64_t checksum_parts(const char *const *parts, const int64_t *bytes, int count)
+typedef struct piece {
+    const char *name;
+    const void *data;
+    int64_t bytes;
+} piece;
+
+static psgd_status write_pieces(file_writer *file, checkpoint_head *head, const piece *pieces)
 {
-    uint64_t sum = CHECKSUM_START;
-    for (int i = 0; i < count; i++) sum = psgd__checksum_add(sum, parts[i], bytes[i]);
-    return sum;
+    uint64_t sum = psgd__checksum_add(CHECKSUM_START, head, sizeof *head);
+    PSGD_TRY(psgd__file_write(file, head, sizeof *head));
+    for (int i = 0; i < SECTIONS; i++) {
+        sum = psgd__checksum_add(sum, pieces[i].data, pieces[i].bytes);
+        PSGD_TRY(psgd__file_write(file, pieces[i].data, pieces[i].bytes));
+    }
+    return psgd__file_write(file, &sum, sizeof sum);
 }
 
-psgd_status psgd__checkpoint_write(const trainer *self, double seconds)
+static psgd_status write_file(const trainer *self, const piece *pieces)
 {
     char path[4096];
+    file_writer file;
+    checkpoint_head head;
+    memset(&head, 0, sizeof head); /* padding too: it is part of the checksum */
+    memcpy(head.magic, magic, sizeof magic);
+    head.now = self->now;
+    head.bytes = (int64_t)(sizeof head + sizeof(uint64_t));
+    for (int i = 0; i < SECTIONS; i++) {
+        head.bytes += pieces[i].bytes;
+        head.table[i].bytes = pieces[i].bytes;
+        if (pieces[i].name) snprintf(head.table[i].name, sizeof head.table[i].name, "%s", pieces[i].name);
+    }
+    snprintf(path, sizeof path, "%s/%s", self->config.settings.out, CHECKPOINT_FILE);
+    PSGD_TRY(psgd__file_create(self->context, path, &file));
+    psgd_status status = write_pieces(&file, &head, pieces);
+    if (status == PSGD_OK) return psgd__file_publish(&file);
+    psgd__file_abandon(&file);
+    return status;
+}
+
+psgd_status psgd__checkpoint_write(const trainer *self)
+{
+    const task *t = self->task;
+    int64_t element = (int64_t)psgd_dtype_size(self->config.dtype), weights = self->parameters * element;
     int64_t image_bytes = psgd_optimizer_state_bytes(self->optimizer);
+    void *state;
+    int64_t state_bytes = psgd_graph_state(t->full.graph, &state) * element;
     char *image = psgd__alloc(self->context, image_bytes, 1);
     if (!image)
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of a checkpoint", (long long)image_bytes);
-    snprintf(path, sizeof path, "%s/%s", self->settings.out, CHECKPOINT_FILE);
-    checkpoint_head head;
-    memset(&head, 0, sizeof head);
-    memcpy(head.magic, magic, sizeof magic);
-    head.text_bytes = (int64_t)strlen(self->text) + 1;
-    head.theta_bytes = self->parameters * (int64_t)psgd_dtype_size(self->dtype);
-    void *state;
-    head.state_bytes = psgd_graph_state(self->full.graph, &state) * (int64_t)psgd_dtype_size(self->dtype);
-    head.optimizer_bytes = image_bytes;
-    head.step = self->step;
-    head.seconds = seconds;
-    head.sums = self->sums;
-    head.bytes = (int64_t)(sizeof head + sizeof(uint64_t)) + head.text_bytes + head.theta_bytes + head.state_bytes +
-                 image_bytes;
-    const char *const parts[] = {(const char *)&head, self->text, self->theta, state, image};
-    const int64_t bytes[] = {(int64_t)sizeof head, head.text_bytes, head.theta_bytes, head.state_bytes, image_bytes};
-    file_writer file;
+    const piece pieces[SECTIONS] = {
+        {"weights", self->theta, weights},
+        {"best", self->best, self->best ? weights : 0},
+        {"state", state, state_bytes},
+        {"optimizer", image, image_bytes},
+        {"settings", self->config.text, (int64_t)strlen(self->config.text) + 1},
+        {t->identity, t->identity_bytes, t->identity_size},
+    };
     psgd_status status = psgd_optimizer_state_save(self->optimizer, image);
-    uint64_t sum = checksum_parts(parts, bytes, 5);
-    if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
-    if (status == PSGD_OK) {
-        for (int i = 0; status == PSGD_OK && i < 5; i++) status = psgd__file_write(&file, parts[i], bytes[i]);
-        if (status == PSGD_OK) status = psgd__file_write(&file, &sum, sizeof sum);
-        if (status == PSGD_OK) {
-            status = psgd__file_publish(&file);
-        } else {
-            psgd__file_abandon(&file);
-        }
-    }
+    if (status == PSGD_OK) status = write_file(self, pieces);
     psgd__free(self->context, image);
     return status;
 }
 
-typedef struct opened {
-    unsigned char *bytes;
-    checkpoint_head head;
-    const char *text, *theta, *state, *optimizer;
-} opened;
-
-/* The whole file, its sizes and its checksum looked at. */
-static psgd_status open_checkpoint(const psgd_context *context, const char *folder, opened *to)
+static psgd_status check_file(const char *path, const unsigned char *bytes, int64_t count)
 {
-    char path[4096];
-    int64_t count;
-    snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
-    PSGD_TRY(psgd__file_read(context, path, &to->bytes, &count));
-    const checkpoint_head *head = &to->head;
-    int64_t body = (int64_t)(sizeof *head + sizeof(uint64_t));
-    uint64_t sum;
-    if (count >= body) memcpy(&to->head, to->bytes, sizeof to->head);
-    if (count < body || memcmp(head->magic, magic, sizeof magic) != 0) {
+    const int64_t body = (int64_t)(sizeof(checkpoint_head) + sizeof(uint64_t));
+    checkpoint_head head;
+    if (count >= 8 && !memcmp(bytes, magic, 7) && memcmp(bytes, magic, 8) != 0) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s was written by another version of psgd, and this one cannot read it",
+                          path);
+    }
+    if (count < body || memcmp(bytes, magic, sizeof magic) != 0) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is not the checkpoint of a run", path);
     }
-    bool sizes = head->text_bytes > 0 && head->theta_bytes > 0 && head->optimizer_bytes > 0 && head->state_bytes >= 0 &&
-                 head->text_bytes < count && head->theta_bytes < count && head->optimizer_bytes < count &&
-                 head->state_bytes < count;
-    if (!sizes || head->bytes != count ||
-        head->bytes != body + head->text_bytes + head->theta_bytes + head->state_bytes + head->optimizer_bytes) {
+    memcpy(&head, bytes, sizeof head);
+    int64_t sum = body;
+    bool sizes = head.bytes == count;
+    for (int i = 0; i < SECTIONS; i++) {
+        sizes = sizes && head.table[i].bytes >= 0 && head.table[i].bytes <= count;
+        if (sizes) sum += head.table[i].bytes;
+    }
+    if (!sizes || sum != count) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s should have %lld bytes and has %lld: it is truncated or damaged", path,
-                          (long long)head->bytes, (long long)count);
+                          (long long)head.bytes, (long long)count);
     }
-    to->text = (const char *)to->bytes + sizeof *head;
-    to->theta = to->text + head->text_bytes;
-    to->state = to->theta + head->theta_bytes;
-    to->optimizer = to->state + head->state_bytes;
-    memcpy(&sum, to->optimizer + head->optimizer_bytes, sizeof sum);
-    const char *const parts[] = {(const char *)head, to->text, to->theta, to->state, to->optimizer};
-    const int64_t bytes[] = {(int64_t)sizeof *head, head->text_bytes, head->theta_bytes, head->state_bytes,
-                             head->optimizer_bytes};
-    if (checksum_parts(parts, bytes, 5) != sum || to->text[head->text_bytes - 1]) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
-    }
+    uint64_t own = psgd__checksum_add(CHECKSUM_START, bytes, sizeof head), kept;
+    const unsigned char *at = bytes + sizeof head;
+    for (int i = 0; i < SECTIONS; at += head.table[i++].bytes) own = psgd__checksum_add(own, at, head.table[i].bytes);
+    memcpy(&kept, at, sizeof kept);
+    if (own != kept) return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its checksum is wrong", path);
     return PSGD_OK;
 }
 
-psgd_status psgd__checkpoint_settings(const psgd_context *context, const char *folder, char **chars)
+psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folder, checkpoint *file)
 {
-    opened file = {0};
-    psgd_status status = open_checkpoint(context, folder, &file);
-    if (status == PSGD_OK) {
-        *chars = psgd__strdup(context, file.text);
-        if (!*chars) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    }
-    psgd__free(context, file.bytes);
-    return status;
+    char path[4096];
+    int64_t count, size;
+    snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
+    *file = (checkpoint){.context = context, .folder = folder};
+    PSGD_TRY(psgd__file_read(context, path, &file->bytes, &count));
+    PSGD_TRY(check_file(path, file->bytes, count));
+    checkpoint_head head;
+    memcpy(&head, file->bytes, sizeof head);
+    file->now = head.now;
+    file->settings = psgd__checkpoint_section(file, "settings", &size);
+    if (file->settings && size > 0 && !file->settings[size - 1]) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_FORMAT, "%s has no settings", path);
 }
 
-psgd_status psgd__checkpoint_read(trainer *self, const char *folder)
+void psgd__checkpoint_close(checkpoint *file)
 {
-    opened file = {0};
-    psgd_status status = open_checkpoint(self->context, folder, &file);
-    int64_t own = self->parameters * (int64_t)psgd_dtype_size(self->dtype);
-    void *state;
-    int64_t own_state = psgd_graph_state(self->full.graph, &state) * (int64_t)psgd_dtype_size(self->dtype);
-    if (status == PSGD_OK && (file.head.theta_bytes != own || file.head.state_bytes != own_state)) {
-        status = psgd__fail(PSGD_ERR_FORMAT,
-                            "the checkpoint in %s is of another model, or for another number of classes: it has %lld "
-                            "bytes of parameters, not %lld",
-                            folder, (long long)file.head.theta_bytes, (long long)own);
+    psgd__free(file->context, file->bytes);
+}
+
+const void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes)
+{
+    checkpoint_head head;
+    memcpy(&head, file->bytes, sizeof head);
+    const unsigned char *at = file->bytes + sizeof head;
+    for (int i = 0; i < SECTIONS; at += head.table[i++].bytes) {
+        *bytes = head.table[i].bytes;
+        if (*bytes > 0 && !strncmp(head.table[i].name, name, sizeof head.table[i].name)) return at;
     }
-    if (status == PSGD_OK) {
-        status = psgd_optimizer_state_load(self->optimizer, file.head.optimizer_bytes, file.optimizer);
-    }
-    if (status == PSGD_OK) {
-        memcpy(self->theta, file.theta, (size_t)own);
-        memcpy(state, file.state, (size_t)own_state);
-        self->step = file.head.step;
-        self->seconds = file.head.seconds;
-        self->sums = file.head.sums;
-        self->resumed = true;
-    }
-    psgd__free(self->context, file.bytes);
-    return status;
+    *bytes = 0;
+    return NULL;
+}
+
+/* A section of this many bytes, or a sentence. */
+static psgd_status expect(const checkpoint *file, const char *name, int64_t expected, const void **data)
+{
+    int64_t bytes;
+    *data = psgd__checkpoint_section(file, name, &bytes);
+    if (bytes == expected) return PSGD_OK;
+    return psgd__fail(
+        PSGD_ERR_FORMAT,
+        "the checkpoint in %s is of another model, or for another number of classes: it has %lld bytes of "
+        "%s, not %lld",
+        file->folder, (long long)bytes, name, (long long)expected);
+}
+
+static psgd_status check_identity(const checkpoint *file, const trainer *self)
+{
+    const task *t = self->task;
+    int64_t bytes;
+    if (!t->identity) return PSGD_OK;
+    const void *kept = psgd__checkpoint_section(file, t->identity, &bytes);
+    if (kept && bytes == t->identity_size && !memcmp(kept, t->identity_bytes, (size_t)bytes)) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_FORMAT,
+                      "the %s of the checkpoint in %s is not that of %s; give the same data, or another folder",
+                      t->identity, file->folder, self->config.settings.data);
+}
+
+psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self)
+{
+    int64_t element = (int64_t)psgd_dtype_size(self->config.dtype), weights = self->parameters * element, bytes;
+    void *own_state;
+    int64_t state_bytes = psgd_graph_state(self->task->full.graph, &own_state) * element;
+    const void *theta, *best, *state;
+    PSGD_TRY(check_identity(file, self));
+    PSGD_TRY(expect(file, "weights", weights, &theta));
+    PSGD_TRY(expect(file, "best", self->best ? weights : 0, &best));
+    PSGD_TRY(expect(file, "state", state_bytes, &state));
+    const void *image = psgd__checkpoint_section(file, "optimizer", &bytes);
+    PSGD_TRY(psgd_optimizer_state_load(self->optimizer, bytes, image));
+    memcpy(self->theta, theta, (size_t)weights);
+    if (best) memcpy(self->best, best, (size_t)weights);
+    if (state) memcpy(own_state, state, (size_t)state_bytes);
+    self->now = file->now;
+    self->resumed = true;
+    return PSGD_OK;
 }

@@ -1,7 +1,7 @@
-/* Training a model on a source with an optimizer: what psgd train, resume and eval do.
+/* Training a model with an optimizer: what psgd train, resume, eval, generate and paper do.
  *
- * A run is a list of settings by name, a folder with its metrics log, its checkpoint and, at the end, its weights. The
- * settings are in the checkpoint, so that a resumed run needs nothing else and goes on to the same bits. */
+ * A run is a list of settings by name and a folder with its metrics log, its checkpoint and, at the end, its weights.
+ * The settings are in the checkpoint, so that a run resumes from its folder alone, bit-for-bit. */
 #ifndef PSGD_TRAIN_TRAIN_H
 #define PSGD_TRAIN_TRAIN_H
 
@@ -9,7 +9,6 @@
 
 #include "core/options.h"
 #include "core/text.h"
-#include "data/source.h"
 #include "model/model.h"
 #include <psgd/psgd.h>
 
@@ -24,7 +23,7 @@ typedef struct train_setting {
 
 typedef enum hv_choice { HV_EXACT, HV_DIFFERENCE } hv_choice;
 
-/* The options of training itself; those of the model and of the optimizer come beside them. */
+/* The options of training itself; the model and the optimizer have their own. */
 typedef struct train_settings {
     const char *model, *data, *optimizer, *out;
     int64_t batch, epochs, steps, seed, hv_batch, log_every, checkpoint_every;
@@ -42,10 +41,17 @@ extern const int psgd__train_option_count;
 
 typedef struct trainer trainer;
 
+/* Losses of a split: the mean without the penalty, and what the task adds; NaN where it has no such figure. error and
+ * top5_error are the shares of samples whose class is not the first, or not among the first five. */
+typedef struct train_score {
+    double loss, error, top5_error, perplexity;
+} train_score;
+
 /* What happens while training; each may be NULL. */
 typedef struct train_watch {
     void (*step)(void *data, int64_t done, int64_t total, double loss);
-    void (*epoch)(void *data, int64_t epoch, double train_loss, double test_loss, double error, double seconds);
+    void (*epoch)(void *data, int64_t epoch, double train_loss, const char *split, const train_score *score,
+                  double seconds);
     void *data;
     const volatile sig_atomic_t *stop; /* not 0: finish the step, save, and return */
 } train_watch;
@@ -53,7 +59,7 @@ typedef struct train_watch {
 /* Everything is opened and checked, nothing written. */
 psgd_status psgd__trainer_create(const psgd_context *context, int count, const train_setting *settings,
                                  trainer **created);
-/* From the checkpoint of a run's folder. Settings given here win over those in it (epochs and steps, for more of them).
+/* From the checkpoint in a run's folder. Settings given here win over those in it (epochs and steps, for more of them).
  */
 psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder, int count,
                                  const train_setting *settings, trainer **created);
@@ -62,14 +68,11 @@ void psgd__trainer_free(trainer *self);
 /* Trains to the end, or until the watch says stop: *stopped. */
 psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped);
 
-/* On the test split: mean loss without the penalty, and shares of samples whose class is not the first or not among the
- * first five (NaN where y is a number, or there are not more than five classes). */
-typedef struct train_score {
-    double loss, error, top5_error;
-} train_score;
-psgd_status psgd__trainer_evaluate(trainer *self, train_score *score);
+/* On the test split. Where the task keeps the weights of the best validation loss these are tested; valid is the
+ * validation split with the weights of the last step then, else NaN. */
+psgd_status psgd__trainer_evaluate(trainer *self, train_score *valid, train_score *test);
 
-/* What came of reading the samples: seconds that steps have waited for them in this sitting, files passed over because
+/* How reading the samples went: seconds that steps have waited for them in this session, files passed over because
  * they could not be read, and the sentence about the first of those, "" where there is none. */
 typedef struct train_reading {
     double waited;
@@ -78,8 +81,8 @@ typedef struct train_reading {
 } train_reading;
 train_reading psgd__trainer_reading(const trainer *self);
 
-/* Bytes that a run needs, about. */
-double psgd__trainer_need(const trainer *self);
+/* An estimate of the bytes that a run needs. */
+double psgd__trainer_memory(const trainer *self);
 
 /* Shapes, groups, bytes and flops of a step, a line each. */
 psgd_status psgd__trainer_describe(trainer *self, text *to);
@@ -88,5 +91,10 @@ psgd_status psgd__trainer_save_weights(const trainer *self, const char *path);
 psgd_status psgd__trainer_load_weights(trainer *self, const char *path);
 int64_t psgd__trainer_step(const trainer *self);
 const char *psgd__trainer_folder(const trainer *self);
+const char *psgd__trainer_note(const trainer *self); /* a sentence about the data worth telling, or "" */
+
+/* Samples count words after EOS_WORD from the language model of a run, with its best weights, and hands each to say. */
+psgd_status psgd__generate(const psgd_context *context, const char *folder, int64_t count, double temperature,
+                           uint64_t seed, void (*say)(void *data, const char *word), void *data);
 
 #endif

@@ -49,7 +49,7 @@ def psgd(*words, fails=None, memory=None):
 
 
 def records(run):
-    """The metrics of a run without what may differ between sittings."""
+    """The metrics of a run without what may differ between sessions."""
     kept = []
     for line in (run / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -123,7 +123,7 @@ class ImageNet(unittest.TestCase):
         self.picture("train", 4, 0).write_bytes(jpeg(400)[:300])
         out = self.at / "out"
         said = psgd(*self.small(out, "--methods", "momentum"))
-        self.assertIn("2 pictures could not be read and were passed over; the first: ", said)
+        self.assertIn("2 images could not be read and were passed over; the first: ", said)
         self.assertEqual(records(out / "momentum")[-1]["passed_over"], 2)
 
     def test_an_empty_class(self):

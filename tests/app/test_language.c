@@ -1,29 +1,30 @@
-/* The language model: it learns, goes on after a kill as if nothing had happened, speaks, and refuses what does not
- * fit. */
+/* The language model: it learns with every method, resumes bit-for-bit after a kill, writes text, and refuses what does
+ * not fit. */
 #include "support.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "train/language.h"
+#include "data/text/corpus.h"
+#include "paper/presets.h"
+#include "report/metrics.h"
+#include "train/checkpoint.h"
 
 static char root[] = "language-XXXXXX";
-static corpus source;
 
-static const language_settings small = {
-    .shape = {.words = 30, .hidden = 12, .layers = 2, .times = 6, .batch = 5, .dropout = 0.1},
-    .epochs = 3,
-    .checkpoint_every = 10,
-    .log_every = 5,
-    .range = 0.1,
-    .seed = 4,
-    .task = "toy"};
+/* A Markov language of 30 words; its entropy. */
+#define SOURCE "markov:30,3,3200,9"
+static double entropy;
 
 static int set_up(void **state)
 {
     (void)state;
-    return mkdtemp(root) && psgd__corpus_markov(NULL, 30, 3, 3200, 9, &source) == PSGD_OK ? 0 : -1;
+    corpus source;
+    if (!mkdtemp(root) || psgd__corpus_open(NULL, SOURCE, &source) != PSGD_OK) return -1;
+    entropy = source.entropy;
+    psgd__corpus_free(&source);
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -31,7 +32,6 @@ static int tear_down(void **state)
     (void)state;
     char command[64];
     snprintf(command, sizeof command, "rm -rf '%s'", root);
-    psgd__corpus_free(&source);
     return system(command);
 }
 
@@ -44,78 +44,98 @@ static const char *folder(const char *name)
     return path[next];
 }
 
-static const language_method *method(const char *name)
+static const paper_method *method(const char *name)
 {
-    int i = 0;
-    while (strcmp(psgd__language_method(i)->name, name) != 0) i++;
-    return psgd__language_method(i);
+    const paper_method *found = psgd__paper_find("wikitext2")->methods;
+    while (strcmp(found->name, name) != 0) found++;
+    return found;
 }
 
-static psgd_status run_it(const char *name, const char *at, int64_t steps, language_watch watch,
-                          language_result *result)
+typedef struct run {
+    const char *method, *at;
+    train_setting more[8]; /* ends with a NULL name */
+    void (*watch)(void *data, int64_t done, int64_t total, double loss);
+} run;
+
+/* A run with the settings of the paper's method, made small; resumed where there is one. */
+static psgd_status open_run(run it, trainer **self)
 {
-    language_settings settings = small;
-    settings.steps = steps;
-    return psgd__language_run(NULL, &source, &settings, method(name), NULL, 0, folder(at), watch, NULL, result);
+    paper_choice choice = {.variant = 1,
+                           .given = {{"data", SOURCE},
+                                     {"hidden", "12"},
+                                     {"back", "6"},
+                                     {"batch", "5"},
+                                     {"dropout", "0.1"},
+                                     {"epochs", "3"},
+                                     {"checkpoint-every", "10"},
+                                     {"log-every", "5"},
+                                     {"seed", "4"}},
+                           .given_count = 9};
+    for (int i = 0; i < 8 && it.more[i].name; i++) choice.given[choice.given_count++] = it.more[i];
+    return psgd__paper_open(NULL, psgd__paper_find("wikitext2"), &choice, method(it.method), folder(it.at), self);
 }
 
-static void die_at_37(void *data, int64_t done, int64_t total)
+static psgd_status run_it(run it)
+{
+    trainer *self;
+    bool stopped;
+    PSGD_TRY(open_run(it, &self));
+    train_watch watch = {.step = it.watch};
+    psgd_status status = psgd__trainer_run(self, &watch, &stopped);
+    psgd__trainer_free(self);
+    return status;
+}
+
+static metrics_run *read_log(const char *at)
+{
+    metrics_run *log;
+    assert_ok(psgd__metrics_read(NULL, folder(at), &log));
+    return log;
+}
+
+/* A number of the final record. */
+static double result(const char *at, const char *name)
+{
+    metrics_run *log = read_log(at);
+    double value = NAN;
+    for (int i = 0; i < log->final_count; i++) {
+        if (!strcmp(log->final[i].name, name)) value = log->final[i].value;
+    }
+    psgd__metrics_free(log);
+    return value;
+}
+
+static void die_at_37(void *data, int64_t done, int64_t total, double loss)
 {
     (void)data;
     (void)total;
+    (void)loss;
     if (done == 37) _exit(37);
 }
 
-/* Everything that a checkpoint has but the time that it took. */
+/* Everything that a checkpoint has but the time that it took and its settings, which name the folder. */
 static void assert_same_model(const char *a, const char *b)
 {
-    language_memory one = {0}, other = {0};
-    float *arrays[2];
-    language_memory *both[] = {&one, &other};
-    const char *names[] = {a, b};
-    for (int i = 0; i < 2; i++) {
-        language_memory *m = both[i];
-        assert_ok(psgd__language_load_mark(folder(names[i]), &m->mark));
-        arrays[i] = calloc((size_t)(2 * m->mark.parameters + m->mark.state_size), sizeof(float));
-        m->theta = arrays[i];
-        m->best = m->theta + m->mark.parameters;
-        m->state = m->best + m->mark.parameters;
-        assert_ok(psgd__language_load(NULL, m, folder(names[i])));
+    static const char *const names[] = {"weights", "best", "state", "optimizer", "vocabulary"};
+    checkpoint one, other;
+    assert_ok(psgd__checkpoint_open(NULL, folder(a), &one));
+    assert_ok(psgd__checkpoint_open(NULL, folder(b), &other));
+    assert_int_equal(one.now.step, other.now.step);
+    assert_true(one.now.best == other.now.best);
+    for (int i = 0; i < 5; i++) {
+        int64_t bytes, own;
+        const void *kept = psgd__checkpoint_section(&one, names[i], &bytes);
+        const void *same = psgd__checkpoint_section(&other, names[i], &own);
+        assert_true(kept && same && bytes == own);
+        assert_memory_equal(kept, same, (size_t)bytes);
     }
-    assert_int_equal(one.mark.step, other.mark.step);
-    assert_true(one.mark.best == other.mark.best);
-    size_t bytes = (size_t)(2 * one.mark.parameters + one.mark.state_size) * sizeof(float);
-    assert_memory_equal(arrays[0], arrays[1], bytes);
-    free(arrays[0]);
-    free(arrays[1]);
+    psgd__checkpoint_close(&one);
+    psgd__checkpoint_close(&other);
 }
 
-/* First, because a child of a process whose OpenMP threads run would wait for them. */
-static void a_killed_run_goes_on_to_the_same_bits(void **state)
+static void assert_same_log(const char *a, const char *b)
 {
-    (void)state;
-    language_result killed, whole;
-    pid_t child = fork();
-    if (child == 0) {
-        (void)run_it("newton-scan", "killed", 0, die_at_37, &killed);
-        _exit(0);
-    }
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 37);
-    language_mark mark;
-    assert_ok(psgd__language_load_mark(folder("killed"), &mark));
-    assert_int_equal(mark.step, 30);
-
-    assert_ok(run_it("newton-scan", "killed", 0, NULL, &killed));
-    assert_ok(run_it("newton-scan", "whole", 0, NULL, &whole));
-    assert_int_equal(whole.steps, 3 * 106); /* (3200 / 5 - 1) / 6 = 106 */
-    assert_true(killed.valid_loss == whole.valid_loss && killed.test_loss == whole.test_loss);
-    assert_same_model("killed", "whole");
-
-    metrics_run *one, *other;
-    assert_ok(psgd__metrics_read(NULL, folder("killed"), &one));
-    assert_ok(psgd__metrics_read(NULL, folder("whole"), &other));
+    metrics_run *one = read_log(a), *other = read_log(b);
     assert_int_equal(one->curve_count, other->curve_count);
     for (int i = 0; i < one->curve_count; i++) {
         assert_int_equal(one->curves[i].count, other->curves[i].count);
@@ -128,47 +148,119 @@ static void a_killed_run_goes_on_to_the_same_bits(void **state)
     psgd__metrics_free(other);
 }
 
+static void start_and_kill(run it)
+{
+    it.watch = die_at_37;
+    pid_t child = fork();
+    if (child == 0) {
+        (void)run_it(it);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 37);
+    checkpoint file;
+    assert_ok(psgd__checkpoint_open(NULL, folder(it.at), &file));
+    assert_int_equal(file.now.step, 30);
+    psgd__checkpoint_close(&file);
+}
+
+/* First, and all children before anything else, because a child of a process whose threads run would wait for them. */
+static void a_killed_run_resumes_bit_for_bit(void **state)
+{
+    (void)state;
+    enum { CASES = 4 };
+    static const char *const whole[CASES] = {"whole", "whole-rows", "whole-difference", "whole-part"};
+    const run cut[CASES] = {
+        {.method = "newton-scan", .at = "killed"},
+        {.method = "newton-scan", .at = "killed-rows", .more = {{"untied", "yes"}, {"steps", "60"}}},
+        {.method = "newton-scan", .at = "killed-difference", .more = {{"hv", "difference"}, {"steps", "50"}}},
+        {.method = "newton-scan-10", .at = "killed-part", .more = {{"hv-batch", "2"}, {"steps", "50"}}},
+    };
+    for (int i = 0; i < CASES; i++) start_and_kill(cut[i]);
+    for (int i = 0; i < CASES; i++) {
+        run it = cut[i];
+        assert_ok(run_it(it));
+        it.at = whole[i];
+        assert_ok(run_it(it));
+        assert_true(result(cut[i].at, "valid_loss") == result(whole[i], "valid_loss"));
+        assert_true(result(cut[i].at, "test_loss") == result(whole[i], "test_loss"));
+        assert_same_model(cut[i].at, whole[i]);
+        assert_same_log(cut[i].at, whole[i]);
+    }
+    metrics_run *log = read_log("whole");
+    assert_int_equal(log->last.step, 3 * 106); /* (3200 / 5 - 1) / 6 = 106 */
+    psgd__metrics_free(log);
+}
+
+/* Ended within an epoch and then given more steps: the evaluation at the end has left no trace. */
+static void a_run_with_more_steps_is_as_if_it_had_them_from_the_start(void **state)
+{
+    (void)state;
+    assert_ok(run_it((run){.method = "fisher-scan", .at = "grown", .more = {{"steps", "25"}}}));
+    assert_ok(run_it((run){.method = "fisher-scan", .at = "grown", .more = {{"steps", "110"}}}));
+    assert_ok(run_it((run){.method = "fisher-scan", .at = "grown-whole", .more = {{"steps", "110"}}}));
+    assert_same_model("grown", "grown-whole");
+}
+
 /* Every method gets well below the loss of guessing, ln 30 = 3.4, towards the entropy; PSGD gets closer than SGD. */
 static void every_method_learns(void **state)
 {
     (void)state;
-    double sgd = 0, newton = 0;
-    for (int i = 0; psgd__language_method(i); i++) {
-        const char *name = psgd__language_method(i)->name;
-        language_result result;
-        assert_ok(run_it(name, name, 0, NULL, &result));
-        if (!(result.test_loss > source.entropy - 0.1 && result.test_loss < 3.2)) {
-            print_error("%s: %g nats\n", name, result.test_loss);
+    for (const paper_method *m = psgd__paper_find("wikitext2")->methods; m->name; m++) {
+        assert_ok(run_it((run){.method = m->name, .at = m->name}));
+        double loss = result(m->name, "test_loss");
+        if (!(loss > entropy - 0.1 && loss < 3.2)) {
+            print_error("%s: %g nats\n", m->name, loss);
             fail();
         }
-        assert_int_equal(result.skipped, 0);
-        if (!strcmp(name, "sgd")) sgd = result.test_loss;
-        if (!strcmp(name, "newton-scan")) newton = result.test_loss;
+        assert_true(result(m->name, "skipped_steps") == 0);
     }
-    assert_true(newton < sgd);
+    assert_true(result("newton-scan", "test_loss") < result("sgd", "test_loss"));
 }
 
-static psgd_status run_untied(const char *name, const char *at, bool whole, const metrics_setting *more, int64_t steps,
-                              language_result *result)
+/* What the log says of the decoder. */
+static void assert_decoder(const char *at, const char *expected)
 {
-    language_settings settings = small;
-    settings.shape.untied = true;
-    settings.whole = whole;
-    settings.steps = steps;
-    return psgd__language_run(NULL, &source, &settings, method(name), more, more ? 1 : 0, folder(at), NULL, NULL,
-                              result);
+    metrics_run *log = read_log(at);
+    const char *found = "";
+    for (int i = 0; i < log->setting_count; i++) {
+        if (!strcmp(log->settings[i].name, "decoder")) found = log->settings[i].value;
+    }
+    assert_string_equal(found, expected);
+    psgd__metrics_free(log);
 }
 
 static void an_untied_decoder_has_a_matrix_of_its_own(void **state)
 {
     (void)state;
-    language_result result;
-    language_mark mark;
-    assert_ok(run_untied("fisher-scan", "untied", false, NULL, 20, &result));
-    assert_ok(psgd__language_load_mark(folder("untied"), &mark));
-    assert_int_equal(mark.parameters, 2 * 30 * 13 + 2 * 48 * 25);
-    assert_non_null(strstr(mark.what, "row-sparse"));
-    assert_fails(run_untied("fisher-scan", "untied", true, NULL, 20, &result), PSGD_ERR_ARGUMENT, "another folder");
+    checkpoint file;
+    int64_t bytes;
+    assert_ok(run_it((run){.method = "fisher-scan", .at = "untied", .more = {{"untied", "yes"}, {"steps", "20"}}}));
+    assert_ok(psgd__checkpoint_open(NULL, folder("untied"), &file));
+    assert_non_null(psgd__checkpoint_section(&file, "weights", &bytes));
+    assert_int_equal(bytes, (2 * 30 * 13 + 2 * 48 * 25) * (int)sizeof(float));
+    psgd__checkpoint_close(&file);
+    assert_decoder("untied", "untied, row-sparse");
+    assert_fails(run_it((run){.method = "fisher-scan",
+                              .at = "untied",
+                              .more = {{"untied", "yes"}, {"row-gradients", "no"}, {"steps", "20"}}}),
+                 PSGD_ERR_ARGUMENT, "another folder");
+}
+
+/* Methods that would move every row, closures, several pairs, a penalty: gradients are whole then. */
+static void whole_gradients_stand_in_where_rows_are_not_enough(void **state)
+{
+    (void)state;
+    static const train_setting cases[] = {{"optimizer", "adam"}, {"optimizer", "lbfgs"}, {"hv", "difference"},
+                                          {"pairs", "2"},        {"l2", "1e-4"},         {"hv-batch", "3"}};
+    for (int i = 0; i < 6; i++) {
+        char at[32];
+        snprintf(at, sizeof at, "stand-in-%d", i);
+        const char *name = i < 2 ? "sgd" : "newton-scan";
+        assert_ok(run_it((run){.method = name, .at = at, .more = {{"untied", "yes"}, {"steps", "6"}, cases[i]}}));
+        assert_decoder(at, "untied");
+    }
 }
 
 /* Row-sparse gradients make the steps that zeros in their place make; to what a sum of squares in another order costs,
@@ -176,49 +268,65 @@ static void an_untied_decoder_has_a_matrix_of_its_own(void **state)
 static void rows_of_the_embedding_are_enough(void **state)
 {
     (void)state;
-    language_result rows, whole;
-    assert_ok(run_untied("sgd", "rows-sgd", false, NULL, 40, &rows));
-    assert_ok(run_untied("sgd", "whole-sgd", true, NULL, 40, &whole));
-    assert_true(fabs(rows.valid_loss - whole.valid_loss) < 1e-4);
+    assert_ok(run_it((run){.method = "sgd", .at = "rows-sgd", .more = {{"untied", "yes"}, {"steps", "40"}}}));
+    assert_ok(run_it((run){
+        .method = "sgd", .at = "whole-sgd", .more = {{"untied", "yes"}, {"row-gradients", "no"}, {"steps", "40"}}}));
+    assert_true(fabs(result("rows-sgd", "valid_loss") - result("whole-sgd", "valid_loss")) < 1e-4);
     static const struct {
         const char *method, *rows;
     } cases[] = {{"sparse-adam", NULL}, {"fisher-scaw", "lazy"}, {"newton-scan", "exact"}};
     for (int i = 0; i < 3; i++) {
-        metrics_setting fit = {"rows", cases[i].rows};
         char at[32];
         snprintf(at, sizeof at, "rows-%s", cases[i].method);
-        assert_ok(run_untied(cases[i].method, at, false, cases[i].rows ? &fit : NULL, 0, &rows));
-        if (!(rows.test_loss < 3.25 && rows.skipped == 0)) {
-            print_error("%s: %g nats, %d skipped\n", at, rows.test_loss, (int)rows.skipped);
+        run it = {.method = cases[i].method, .at = at, .more = {{"untied", "yes"}}};
+        if (cases[i].rows) it.more[1] = (train_setting){"rows", cases[i].rows};
+        assert_ok(run_it(it));
+        if (!(result(at, "test_loss") < 3.25 && result(at, "skipped_steps") == 0)) {
+            print_error("%s: %g nats\n", at, result(at, "test_loss"));
             fail();
         }
     }
+}
+
+/* A text of one line: with the end of the line count words. */
+static void write_words(const char *name, uint64_t *random, int count)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/%s.txt", folder("text"), name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i + 1 < count; i++) fprintf(file, "w%d ", (int)(fabs(random_normal(random)) * 9));
+    fclose(file);
+}
+
+static void score_text(const char *batch, const char *back, train_score *valid, train_score *test)
+{
+    char data[96];
+    trainer *self;
+    snprintf(data, sizeof data, "text:%s", folder("text"));
+    const train_setting list[] = {{"model", "lm"}, {"data", data}, {"hidden", "12"},    {"batch", batch},
+                                  {"back", back},  {"seed", "4"},  {"optimizer", "sgd"}};
+    assert_ok(psgd__trainer_create(NULL, sizeof list / sizeof list[0], list, &self));
+    assert_ok(psgd__trainer_evaluate(self, valid, test));
+    psgd__trainer_free(self);
 }
 
 /* The loss of a text is that of each of its words but the first: with a batch of 1 and one step back a plain walk. */
 static void an_evaluation_has_all_words(void **state)
 {
     (void)state;
-    corpus odd;
-    language_result walk, batched;
-    language_settings settings = small;
-    settings.shape.dropout = 0;
-    settings.steps = 1;
-    settings.shape.batch = settings.shape.times = 1;
-    assert_ok(psgd__corpus_markov(NULL, 30, 3, 840, 9, &odd)); /* 105 words to evaluate on */
-    odd.text[SPLIT_TEST].count = 23;
-    metrics_setting still = {"lr", "1e-30"};
-    assert_ok(psgd__language_run(NULL, &odd, &settings, method("sgd"), &still, 1, folder("walk"), NULL, NULL, &walk));
-    settings.shape.times = 7; /* 104 = 14 7 + 6, 22 = 3 7 + 1 */
-    assert_ok(
-        psgd__language_run(NULL, &odd, &settings, method("sgd"), &still, 1, folder("back"), NULL, NULL, &batched));
-    assert_true(fabs(walk.valid_loss - batched.valid_loss) < 1e-5);
-    assert_true(fabs(walk.test_loss - batched.test_loss) < 1e-5);
-    settings.shape.batch = 5; /* columns start from zero: not the same number, but as many words */
-    assert_ok(
-        psgd__language_run(NULL, &odd, &settings, method("sgd"), &still, 1, folder("wide"), NULL, NULL, &batched));
-    assert_true(fabs(walk.valid_loss - batched.valid_loss) < 0.05);
-    psgd__corpus_free(&odd);
+    uint64_t random = 3;
+    train_score valid[3], test[3];
+    assert_int_equal(mkdir(folder("text"), 0777), 0);
+    write_words("train", &random, 840);
+    write_words("valid", &random, 105);
+    write_words("test", &random, 23);
+    score_text("1", "1", &valid[0], &test[0]);
+    score_text("1", "7", &valid[1], &test[1]); /* 104 = 14 7 + 6, 22 = 3 7 + 1 */
+    score_text("5", "7", &valid[2], &test[2]); /* columns start from zero: not the same number, but as many words */
+    assert_true(fabs(valid[0].loss - valid[1].loss) < 1e-5 && fabs(test[0].loss - test[1].loss) < 1e-5);
+    assert_true(fabs(valid[0].loss - valid[2].loss) < 0.05);
+    assert_true(fabs(valid[0].perplexity - exp(valid[0].loss)) < 1e-9 && isnan(valid[0].error));
 }
 
 typedef struct heard {
@@ -233,76 +341,80 @@ static void hear(void *data, const char *word)
     snprintf(self->last, sizeof self->last, "%s", word);
 }
 
-static void a_model_speaks(void **state)
+static void a_model_writes_text(void **state)
 {
     (void)state;
     heard a = {0}, b = {0};
-    assert_ok(psgd__language_generate(NULL, folder("whole"), 50, 1, 3, hear, &a));
-    assert_ok(psgd__language_generate(NULL, folder("whole"), 50, 1, 3, hear, &b));
+    corpus source;
+    assert_ok(psgd__generate(NULL, folder("whole"), 50, 1, 3, hear, &a));
+    assert_ok(psgd__generate(NULL, folder("whole"), 50, 1, 3, hear, &b));
     assert_int_equal(a.count, 50);
     assert_string_equal(a.last, b.last);
+    assert_ok(psgd__corpus_open(NULL, SOURCE, &source));
     assert_true(psgd__vocabulary_find(&source.words, a.last, (int64_t)strlen(a.last)) >= 0);
-    assert_ok(psgd__language_generate(NULL, folder("untied"), 5, 0, 3, hear, &a));
-    assert_fails(psgd__language_generate(NULL, root, 5, 0, 3, hear, &a), PSGD_ERR_IO, "no checkpoint");
+    psgd__corpus_free(&source);
+    assert_ok(psgd__generate(NULL, folder("untied"), 5, 0, 3, hear, &a));
+    assert_fails(psgd__generate(NULL, root, 5, 0, 3, hear, &a), PSGD_ERR_IO, CHECKPOINT_FILE);
 }
 
 static void what_does_not_fit_gets_a_sentence(void **state)
 {
     (void)state;
-    corpus other;
-    language_result result;
-    language_settings settings = small;
-    assert_ok(psgd__corpus_markov(NULL, 30, 3, 3200, 10, &other));
-    psgd__vocabulary_add(&other.words, "new", 3);
-    settings.shape.words = 31;
-    assert_fails(psgd__language_run(NULL, &other, &settings, method("newton-scan"), NULL, 0, folder("whole"), NULL,
-                                    NULL, &result),
-                 PSGD_ERR_FORMAT, "vocabulary of 30 words");
-    psgd__corpus_free(&other);
-
-    settings = small;
-    settings.seed = 5;
-    assert_fails(psgd__language_run(NULL, &source, &settings, method("newton-scan"), NULL, 0, folder("whole"), NULL,
-                                    NULL, &result),
-                 PSGD_ERR_ARGUMENT, "give it another folder");
-    settings.shape.batch = 800;
-    assert_fails(
-        psgd__language_run(NULL, &source, &settings, method("sgd"), NULL, 0, folder("none"), NULL, NULL, &result),
-        PSGD_ERR_ARGUMENT, "the train text has 3200 words");
-    settings.shape = small.shape;
-    settings.shape.hidden = 1 << 20;
-    assert_fails(
-        psgd__language_run(NULL, &source, &settings, method("sgd"), NULL, 0, folder("none"), NULL, NULL, &result),
-        PSGD_ERR_NO_MEMORY, "GB of memory");
+    static const struct {
+        train_setting setting;
+        psgd_status status;
+        const char *at, *sentence;
+    } cases[] = {
+        {{"data", "markov:31,3,3200,9"}, PSGD_ERR_FORMAT, "whole", "the vocabulary of the checkpoint in"},
+        {{"seed", "5"}, PSGD_ERR_ARGUMENT, "whole", "give it another folder"},
+        {{"batch", "800"}, PSGD_ERR_ARGUMENT, "none", "the train text has 3200 words"},
+        {{"hidden", "1000000"}, PSGD_ERR_NO_MEMORY, "none", "GB of memory"},
+        {{"lr", "fast"}, PSGD_ERR_ARGUMENT, "none", "lr"},
+        {{"data", "markov:30,3,few"}, PSGD_ERR_ARGUMENT, "none", "markov:WORDS,FOLLOWERS,LENGTH,SEED"},
+        {{"data", "digits"}, PSGD_ERR_ARGUMENT, "none", "text:DIR"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        run it = {.method = "newton-scan", .at = cases[i].at, .more = {cases[i].setting}};
+        assert_fails(run_it(it), cases[i].status, cases[i].sentence);
+    }
     assert_true(access(folder("none"), F_OK) != 0);
-    metrics_setting more = {"lr", "fast"};
-    assert_fails(
-        psgd__language_run(NULL, &source, &small, method("sgd"), &more, 1, folder("none"), NULL, NULL, &result),
-        PSGD_ERR_ARGUMENT, "lr");
+}
 
-    char path[96];
-    snprintf(path, sizeof path, "%s/checkpoint", folder("untied"));
-    assert_int_equal(truncate(path, 2000), 0);
-    assert_fails(psgd__language_generate(NULL, folder("untied"), 5, 0, 3, NULL, NULL), PSGD_ERR_FORMAT, "damaged");
-    assert_fails(psgd__corpus_read(NULL, folder("whole"), &other), PSGD_ERR_IO, "there is no");
-    assert_fails(psgd__language_generate(NULL, folder("no-such-run"), 5, 0, 3, NULL, NULL), PSGD_ERR_IO,
-                 "no checkpoint");
-    snprintf(path, sizeof path, "%s/checkpoint", folder("sgd"));
+static void write_file(const char *path, const char *content)
+{
     FILE *file = fopen(path, "w");
-    fputs("something else altogether", file);
+    assert_non_null(file);
+    fputs(content, file);
     fclose(file);
-    assert_fails(psgd__language_generate(NULL, folder("sgd"), 5, 0, 3, NULL, NULL), PSGD_ERR_FORMAT,
-                 "is not the checkpoint of a language model");
-    assert_fails(run_it("sgd", "sgd", 0, NULL, &result), PSGD_ERR_FORMAT, "is not the checkpoint");
+}
+
+static void damaged_and_foreign_files_get_a_sentence(void **state)
+{
+    (void)state;
+    char path[96];
+    corpus other;
+    struct stat about;
+    snprintf(path, sizeof path, "%s/%s", folder("untied"), CHECKPOINT_FILE);
+    assert_int_equal(truncate(path, 2000), 0);
+    assert_fails(psgd__generate(NULL, folder("untied"), 5, 0, 3, NULL, NULL), PSGD_ERR_FORMAT, "damaged");
+    write_file(path, "psgdrun2 and what an earlier version wrote");
+    assert_fails(psgd__generate(NULL, folder("untied"), 5, 0, 3, NULL, NULL), PSGD_ERR_FORMAT, "another version");
+    assert_fails(psgd__generate(NULL, folder("no-such-run"), 5, 0, 3, NULL, NULL), PSGD_ERR_IO, "no-such-run");
+    snprintf(path, sizeof path, "%s/%s", folder("sgd"), CHECKPOINT_FILE);
+    write_file(path, "something else altogether");
+    assert_fails(psgd__generate(NULL, folder("sgd"), 5, 0, 3, NULL, NULL), PSGD_ERR_FORMAT,
+                 "is not the checkpoint of a run");
+    assert_fails(run_it((run){.method = "sgd", .at = "sgd"}), PSGD_ERR_FORMAT, "is not the checkpoint");
+    /* As an earlier version left it: records, and a checkpoint of another name. */
+    assert_int_equal(unlink(path), 0);
+    assert_fails(run_it((run){.method = "sgd", .at = "sgd"}), PSGD_ERR_ARGUMENT, "of another version");
     assert_int_equal(mkdir(folder("other"), 0777), 0);
     snprintf(path, sizeof path, "%s/metrics.jsonl", folder("other"));
-    file = fopen(path, "w");
-    fputs("precious\n", file);
-    fclose(file);
-    assert_fails(run_it("sgd", "other", 0, NULL, &result), PSGD_ERR_ARGUMENT, "a run of something else");
-    struct stat about;
+    write_file(path, "precious\n");
+    assert_fails(run_it((run){.method = "sgd", .at = "other"}), PSGD_ERR_ARGUMENT, "a run of something else");
     assert_true(stat(path, &about) == 0 && about.st_size == 9);
-    assert_fails(run_it("sgd", "other/metrics.jsonl", 0, NULL, &result), PSGD_ERR_IO, "metrics.jsonl");
+    assert_fails(run_it((run){.method = "sgd", .at = "other/metrics.jsonl"}), PSGD_ERR_IO, "metrics.jsonl");
+    assert_fails(psgd__corpus_read(NULL, folder("whole"), &other), PSGD_ERR_IO, "there is no");
     assert_fails(psgd__corpus_read(NULL, "no-such-folder", &other), PSGD_ERR_IO, "not a folder");
 }
 
@@ -325,13 +437,16 @@ static void scan_stores_what_the_paper_says(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_run_goes_on_to_the_same_bits),
+        cmocka_unit_test(a_killed_run_resumes_bit_for_bit),
+        cmocka_unit_test(a_run_with_more_steps_is_as_if_it_had_them_from_the_start),
         cmocka_unit_test(every_method_learns),
         cmocka_unit_test(an_untied_decoder_has_a_matrix_of_its_own),
+        cmocka_unit_test(whole_gradients_stand_in_where_rows_are_not_enough),
         cmocka_unit_test(rows_of_the_embedding_are_enough),
         cmocka_unit_test(an_evaluation_has_all_words),
-        cmocka_unit_test(a_model_speaks),
+        cmocka_unit_test(a_model_writes_text),
         cmocka_unit_test(what_does_not_fit_gets_a_sentence),
+        cmocka_unit_test(damaged_and_foreign_files_get_a_sentence),
         cmocka_unit_test(scan_stores_what_the_paper_says),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -34,7 +34,7 @@ def psgd(*words, fails=None, file_bytes=None):
 
 
 def records(run):
-    """The metrics of a run without what may differ between sittings: the clock, and the name of the folder."""
+    """The metrics of a run without what may differ between sessions: the clock, and the name of the folder."""
     kept = []
     for line in (run / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
@@ -57,11 +57,21 @@ class Train(unittest.TestCase):
                 "--dropout", 0.2, "--group", "kron(tri,tri)", "--lr", 0.05, "--checkpoint-every", 7, "--log-every", 5,
                 "--out", out, *more]
 
+    def language(self, out, *more):
+        return ["train", "lm", "--data", "markov:60,4,6000", "--batch", 5, "--back", 8, "--epochs", 2, "--hidden", 12,
+                "--dropout", 0.1, "--group", "scan", "--lr", 0.05, "--checkpoint-every", 7, "--log-every", 5,
+                "--lr-schedule", "plateau", "--out", out, *more]
+
     def test_kill_and_resume_gives_the_same_bits(self):
-        whole, cut = self.at / "whole", self.at / "cut"
-        psgd(*self.small(whole))
+        for name, words in (("samples", self.small), ("text", self.language)):
+            with self.subTest(name):
+                (self.at / name).mkdir()
+                self.kill_and_resume(words, self.at / name / "whole", self.at / name / "cut")
+
+    def kill_and_resume(self, command, whole, cut):
+        psgd(*command(whole))
         # Killed at moments that have nothing to do with its checkpoints.
-        words = [PSGD, *map(str, self.small(cut))]
+        words = [PSGD, *map(str, command(cut))]
         for wait in (0.15, 0.1, 0.12):
             run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
             deadline = time.time() + 60
@@ -163,9 +173,13 @@ class Train(unittest.TestCase):
         os.close(ours)
         self.assertRegex(said.decode(), r"\rstep \d+ of \d+ \[#*\.*\] loss [\d.]+, [\d.]+/s, \d+ s left")
 
-    def test_interrupt_saves_and_says_how_to_go_on(self):
-        run = self.at / "run"
-        words = [PSGD, *map(str, self.small(run, "--epochs", 100000))]
+    def test_interrupt_saves_and_says_how_to_resume(self):
+        for name, words in (("samples", self.small), ("text", self.language)):
+            with self.subTest(name):
+                self.interrupt(words, self.at / name)
+
+    def interrupt(self, command, run):
+        words = [PSGD, *map(str, command(run, "--epochs", 100000))]
         training = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRONMENT)
         deadline = time.time() + 60
         while not (run / "checkpoint.psgd").exists() and time.time() < deadline:
@@ -174,7 +188,7 @@ class Train(unittest.TestCase):
         training.send_signal(signal.SIGINT)
         said, _ = training.communicate(timeout=60)
         self.assertEqual(training.returncode, 1)
-        self.assertIn(f"go on with: psgd resume {run}", said)
+        self.assertIn(f"resume with: psgd resume {run}", said)
         steps = int(said.split("stopped after step ")[1].split(";")[0])
         psgd("resume", run, "--steps", steps, "--epochs", 100000)
         ends = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
@@ -188,6 +202,57 @@ class Train(unittest.TestCase):
                       "120 x 120, 257 x 257"):
             self.assertIn(words, said)
         self.assertFalse((self.at / "run").exists())
+
+    def test_a_language_model_is_trained_like_any_other(self):
+        run = self.at / "run"
+        said = psgd(*self.language(run, "--dry-run", "--untied", "yes"))
+        for words in ("6000 training, 750 validation and 750 test words, a vocabulary of 60", "embedding [60, 13]",
+                      "row-sparse", "60 x 60, 13 x 13", "lstm2    [48, 25]", "decoder  [60, 13]", "flops"):
+            self.assertIn(words, said)
+        self.assertFalse(run.exists())
+        self.assertRegex(psgd(*self.language(run)), r"epoch 2: training loss \S+, valid loss \S+, perplexity ")
+        self.assertEqual(sorted(f.name for f in run.iterdir()),
+                         ["checkpoint.psgd", "metrics.jsonl", "weights.safetensors"])
+        final = records(run)[-1]
+        said = psgd("eval", run)
+        self.assertIn(f"test perplexity {final['test_perplexity']:.2f}\n", said)
+        of_file = psgd("eval", "lm", "--data", "markov:60,4,6000", "--hidden", 12, "--batch", 5, "--back", 8,
+                       "--weights", run / "weights.safetensors")
+        self.assertEqual(said.splitlines()[1:], of_file.splitlines()[1:])  # of the best weights, not the last
+        text = psgd("generate", run, "--words", 20, "--seed", 3)
+        self.assertEqual(text, psgd("generate", run, "--words", 20, "--seed", 3))
+        self.assertIn("has no words to write", psgd("generate", self.trained(self.at / "mlp"), fails=2))
+        self.assertIn("is a text, for psgd train lm", psgd("train", "mlp", "--data", "markov", fails=2))
+        self.assertIn("takes --data text:DIR", psgd("train", "lm", "--data", "digits", fails=2))
+        self.assertIn("vocabulary", psgd("resume", run, "--data", "markov:61,4,6000", "--epochs", 3, fails=1))
+
+    def trained(self, run):
+        psgd(*self.small(run, "--steps", 1))
+        return run
+
+    def test_every_way_of_hv_and_optimizer_trains_a_language_model(self):
+        base = ["train", "lm", "--data", "markov:40,4,2000", "--batch", 5, "--back", 8, "--hidden", 8, "--steps", 4]
+        for more in (["--hv", "difference"], ["--hv-batch", 2, "--update-every", 2], ["--pairs", 2, "--dtype", "f64"],
+                     ["--optimizer", "lbfgs"], ["--optimizer", "newton-cg"], ["--optimizer", "kfac", "--damping", 0.01],
+                     ["--optimizer", "psgd-fisher", "--untied", "yes", "--group", "scaw", "--rows", "lazy"],
+                     ["--untied", "yes", "--optimizer", "adam", "--l2", 1e-4], ["--lr-end", 0.001, "--epochs", 2]):
+            self.assertIn("perplexity", psgd(*base, "--lr", 0.01, *more))
+
+    def test_a_text_is_resumed_where_the_paper_left_it(self):
+        data = self.at / "data"
+        data.mkdir()
+        for name, count in (("train", 700), ("valid", 60), ("test", 60)):
+            (data / f"{name}.txt").write_text("".join(f"a b{i % 7} c{i % 5}\n" for i in range(count)))
+        words = ["paper", "wikitext2", "--data", data, "--methods", "sgd,newton-scan", "--hidden", 8, "--batch", 5,
+                 "--back", 8, "--out", self.at / "out"]
+        psgd(*words, "--steps", 9)
+        said = psgd("resume", self.at / "out" / "newton-scan", "--steps", 14)
+        self.assertIn("perplexity", said)
+        again = psgd(*words, "--steps", 14)
+        self.assertRegex(again, r"(?m)^newton-scan +14 ")
+        self.assertRegex(again, r"(?m)^sgd +14 ")
+        self.assertIn("was made with hidden 8, not 9", psgd(*words, "--hidden", 9, fails=2))
+        self.assertIn("--rows exact is for --untied", psgd(*words, "--rows", "exact", fails=2))
 
     def test_every_optimizer_and_way_of_hv_trains(self):
         base = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 50, "--epochs", 2]
@@ -311,7 +376,7 @@ class Train(unittest.TestCase):
         first = next((self.at / "a").iterdir())
         first.write_bytes(first.read_bytes()[:100])
         said = psgd(*words)
-        self.assertIn("1 pictures could not be read and were passed over", said)
+        self.assertIn("1 images could not be read and were passed over", said)
         self.assertIn(first.name, said)
 
 

@@ -4,15 +4,19 @@
 
 #include "data/text/tokens.h"
 
-typedef enum corpus_split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT } corpus_split;
+typedef enum corpus_split { TEXT_TRAIN, TEXT_VALID, TEXT_TEST, TEXT_COUNT } corpus_split;
 
-extern const char *const psgd__split_names[SPLIT_COUNT]; /* "train", "valid", "test" */
+extern const char *const psgd__text_names[TEXT_COUNT]; /* "train", "valid", "test" */
 
 typedef struct corpus {
     vocabulary words; /* of the train text */
-    tokens text[SPLIT_COUNT];
-    double entropy; /* in nats a word; NaN where nobody knows */
+    tokens text[TEXT_COUNT];
+    double entropy; /* in nats a word; NaN where it is not known */
 } corpus;
+
+/* By name: "text:DIR", or "markov:WORDS,FOLLOWERS,LENGTH,SEED", of which any may be left out from the right. */
+bool psgd__corpus_is_name(const char *name);
+psgd_status psgd__corpus_open(const psgd_context *context, const char *name, corpus *made);
 
 /* folder/train.txt, valid.txt and test.txt. */
 psgd_status psgd__corpus_read(const psgd_context *context, const char *folder, corpus *made);

@@ -1,4 +1,4 @@
-/* Text as a row of word numbers.
+/* Text as a sequence of word numbers.
  *
  * Words stand between white space; every line ends with EOS_WORD. Words are numbered in the order in which they first
  * appear. */
@@ -29,8 +29,6 @@ int64_t psgd__vocabulary_find(const vocabulary *words, const char *word, int64_t
 /* The number of a word, which is added where it is new; -1 where there is no memory. */
 int64_t psgd__vocabulary_add(vocabulary *words, const char *word, int64_t length);
 const char *psgd__vocabulary_word(const vocabulary *words, int64_t number);
-/* A sum over all words in their order, to tell vocabularies apart. */
-uint64_t psgd__vocabulary_checksum(const vocabulary *words);
 void psgd__vocabulary_free(vocabulary *words);
 
 typedef struct tokens {

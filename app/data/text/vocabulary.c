@@ -3,21 +3,13 @@
 
 #include <string.h>
 
+#include "core/checksum.h"
 #include "core/memory.h"
-
-/* FNV-1a. */
-static uint64_t hash_of(uint64_t hash, const char *letters, int64_t length)
-{
-    for (int64_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)letters[i]) * 1099511628211u;
-    return hash;
-}
-
-static const uint64_t hash_start = 14695981039346656037u;
 
 /* The slot that has this word, or the free one where it belongs. */
 static int64_t slot_of(const vocabulary *words, const char *word, int64_t length)
 {
-    int64_t at = (int64_t)(hash_of(hash_start, word, length) & (uint64_t)(words->slots - 1));
+    int64_t at = (int64_t)(psgd__checksum_add(CHECKSUM_START, word, length) & (uint64_t)(words->slots - 1));
     for (;; at = (at + 1) & (words->slots - 1)) {
         if (words->slot[at] < 0) return at;
         const char *there = words->letters + words->start[words->slot[at]];
@@ -87,11 +79,6 @@ int64_t psgd__vocabulary_add(vocabulary *words, const char *word, int64_t length
 const char *psgd__vocabulary_word(const vocabulary *words, int64_t number)
 {
     return words->letters + words->start[number];
-}
-
-uint64_t psgd__vocabulary_checksum(const vocabulary *words)
-{
-    return hash_of(hash_start, words->letters, words->letters_used);
 }
 
 void psgd__vocabulary_free(vocabulary *words)

@@ -1,0 +1,60 @@
+#include "cli/run_trainer.h"
+
+#include <math.h>
+
+#include "report/progress.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+typedef struct view {
+    progress bar;
+    FILE *lines;
+} view;
+
+static void show_step(void *data, int64_t done, int64_t total, double loss)
+{
+    progress *bar = &((view *)data)->bar;
+    psgd__progress_note(bar, "loss %.4f", loss);
+    psgd__progress_show(bar, done, total);
+}
+
+static void show_epoch(void *data, int64_t epoch, double train_loss, const char *split, const train_score *score,
+                       double seconds)
+{
+    view *self = data;
+    psgd__progress_end(&self->bar);
+    fprintf(self->lines, "epoch %lld: training loss %.5f, %s loss %.5f", (long long)epoch, train_loss, split,
+            score->loss);
+    if (isfinite(score->error)) fprintf(self->lines, ", error %.2f %%", 100 * score->error);
+    if (isfinite(score->perplexity)) fprintf(self->lines, ", perplexity %.2f", score->perplexity);
+    fprintf(self->lines, ", %.1f s\n", seconds);
+    fflush(self->lines);
+}
+
+void cli_report_reading(const trainer *self, FILE *lines)
+{
+    train_reading reading = psgd__trainer_reading(self);
+    if (reading.passed_over == 0) return;
+    fprintf(lines, "%lld images could not be read and were passed over; the first: %s\n",
+            (long long)reading.passed_over, reading.first_bad);
+}
+
+psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
+{
+    view shown = {.lines = lines};
+    struct sigaction catch = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &catch, NULL);
+    sigaction(SIGTERM, &catch, NULL);
+    psgd__progress_start(&shown.bar, stderr, "step");
+    train_watch watch = {.step = show_step, .epoch = show_epoch, .data = &shown, .stop = &interrupted};
+    psgd_status status = psgd__trainer_run(self, &watch, stopped);
+    psgd__progress_end(&shown.bar);
+    if (status == PSGD_OK) cli_report_reading(self, lines);
+    return status;
+}

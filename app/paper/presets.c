@@ -1,0 +1,226 @@
+#include "paper/presets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/memory.h"
+#include "train/checkpoint.h"
+
+#define LANGUAGE_FIT(criterion, group)                                                                                 \
+    {"optimizer", "psgd"}, {"criterion", criterion}, {"group", group}, {"lr", "0.1"}, {"step", "0.01"},                \
+        {"damping", "0"}, {"init-scale", "1"},                                                                         \
+    {                                                                                                                  \
+        "clip", "100"                                                                                                  \
+    }
+
+/* Section 7.3 and Appendix A. In the matrix of the words the triangle of scaw is on the side of the features. */
+static const paper_method language_methods[] = {
+    {"sgd", {{"optimizer", "sgd"}, {"lr", "20"}, {"clip", "0.25"}}},
+    {"momentum", {{"optimizer", "momentum"}, {"lr", "1"}, {"momentum", "0.9"}, {"clip", "0.25"}}},
+    {"adam", {{"optimizer", "adam"}, {"lr", "0.005"}, {"epsilon", "1e-6"}}},
+    {"sparse-adam", {{"optimizer", "sparse-adam"}, {"lr", "0.005"}, {"epsilon", "1e-6"}}},
+    {"fisher-diag", {LANGUAGE_FIT("fisher", "diag")}},
+    {"fisher-scan", {LANGUAGE_FIT("fisher", "scan")}},
+    {"fisher-scaw", {LANGUAGE_FIT("fisher", "scaw")}},
+    {"newton-diag", {LANGUAGE_FIT("newton", "diag")}},
+    {"newton-scan", {LANGUAGE_FIT("newton", "scan")}},
+    {"newton-scaw", {LANGUAGE_FIT("newton", "scaw")}},
+    {"newton-scan-10", {LANGUAGE_FIT("newton", "scan"), {"update-every", "10"}}},
+    {"newton-scaw-10", {LANGUAGE_FIT("newton", "scaw"), {"update-every", "10"}}},
+    {0},
+};
+
+static const train_setting language_common[] = {
+    {"model", "lm"},
+    {"layers", "2"},
+    {"batch", "20"},
+    {"back", "35"},
+    {"seed", "1"},
+    {"log-every", "20"},
+    {"checkpoint-every", "500"},
+    {"lr-schedule", "plateau"},
+    {0},
+};
+static const train_setting language_text[] = {
+    {"task", "wikitext2"}, {"hidden", "200"}, {"dropout", "0.2"}, {"epochs", "1"}, {0}};
+static const train_setting language_synthetic[] = {
+    {"task", "synthetic language"}, {"hidden", "50"}, {"dropout", "0"}, {"epochs", "2"}, {0}};
+
+#define IMAGENET_FIT(criterion, spec, rate)                                                                            \
+    {"optimizer", criterion}, {"group", spec}, {"lr", rate}, {"step", "0.01"},                                         \
+    {                                                                                                                  \
+        "init-scale", "0.1"                                                                                            \
+    }
+
+/* Section 7.2. */
+static const paper_method imagenet_methods[] = {
+    {"adam", {{"optimizer", "adam"}, {"lr", "5e-5"}}},
+    {"batch-norm", {{"optimizer", "momentum"}, {"lr", "0.002"}, {"momentum", "0.9"}, {"normalise", "yes"}}},
+    {"momentum", {{"optimizer", "momentum"}, {"lr", "0.002"}, {"momentum", "0.9"}}},
+    {"fisher-scan", {IMAGENET_FIT("psgd-fisher", "scan", "5e-5"), {"damping", "0.001"}}},
+    {"newton-scan", {IMAGENET_FIT("psgd-newton", "scan", "0.01")}},
+    {"fisher-diag", {IMAGENET_FIT("psgd-fisher", "diag", "5e-5"), {"damping", "0.001"}}},
+    {"newton-diag", {IMAGENET_FIT("psgd-newton", "diag", "0.01")}},
+    {"newton-scan-10", {IMAGENET_FIT("psgd-newton", "scan", "0.01"), {"update-every", "10"}}},
+    {0},
+};
+
+static const train_setting imagenet_common[] = {
+    {"model", "alexnet"},
+    {"subtract-mean", "yes"},
+    {"batch", "128"},
+    {"epochs", "40"},
+    {"lr-factor", "0.1"},
+    {"l2", "5e-4"},
+    {"dropout", "0.5"},
+    {"seed", "1"},
+    {"log-every", "20"},
+    {"checkpoint-every", "1000"},
+    {0},
+};
+static const train_setting imagenet_full[] = {{"task", "AlexNet"}, {"size", "full"},  {"height", "227"},
+                                              {"width", "227"},    {"resize", "256"}, {0}};
+static const train_setting imagenet_small[] = {
+    {"task", "AlexNet, small"}, {"size", "small"}, {"height", "32"}, {"width", "32"}, {"resize", "32"}, {0}};
+
+static const paper_experiment experiments[] = {
+    {.name = "wikitext2",
+     .source = "text",
+     .methods = language_methods,
+     .standard = "sgd,fisher-scan,newton-scan-10,newton-scaw-10",
+     .common = language_common,
+     .variant = {language_text, language_synthetic},
+     .flags = {"epochs", "steps", "dropout", "hidden", "batch", "back", "untied", "seed", "log-every",
+               "checkpoint-every"},
+     .may_change = {"data"}, /* the vocabulary tells another text */
+     .columns = {{"valid ppl", "valid_perplexity", 12, 2, 0, 1},
+                 {"test ppl", "test_perplexity", 12, 2, 0, 1},
+                 {"test gap", "test_gap", 10, 4, 0, 1}}},
+    {.name = "imagenet",
+     .source = "images",
+     .methods = imagenet_methods,
+     .standard = "adam,batch-norm,momentum,fisher-scan,newton-scan,fisher-diag,newton-diag",
+     .common = imagenet_common,
+     .variant = {imagenet_full, imagenet_small},
+     .flags = {"epochs", "steps", "dropout", "batch", "seed", "log-every", "checkpoint-every", "cache", "truth",
+               "decode-threads", "random-crop", "mirror"},
+     .columns = {{"test loss", "test_loss", 10, 4, 0, 1},
+                 {"top-1 %", "test_error", 8, 2, 100, -100},
+                 {"top-5 %", "test_top5_error", 8, 2, 100, -100},
+                 {"waited s", "waited_seconds", 9, 1, 0, 1}},
+     .report = true},
+};
+
+const paper_experiment *psgd__paper_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof experiments / sizeof experiments[0]; i++) {
+        if (!strcmp(experiments[i].name, name)) return &experiments[i];
+    }
+    return NULL;
+}
+
+typedef struct settings {
+    train_setting list[TRAIN_MAX_SETTINGS];
+    int count;
+    char epochs[32]; /* of half a run */
+} settings;
+
+static const char *value_of(const settings *from, const char *name)
+{
+    for (int i = 0; i < from->count; i++) {
+        if (!strcmp(from->list[i].name, name)) return from->list[i].value;
+    }
+    return NULL;
+}
+
+/* A later setting of the same name takes the place of an earlier one. */
+static void set(settings *to, const char *name, const char *value)
+{
+    for (int i = 0; i < to->count; i++) {
+        if (strcmp(to->list[i].name, name) != 0) continue;
+        to->list[i].value = value;
+        return;
+    }
+    if (to->count < TRAIN_MAX_SETTINGS) to->list[to->count++] = (train_setting){name, value};
+}
+
+static void set_all(settings *to, const train_setting *list, int count)
+{
+    for (int i = 0; i < count && list[i].name; i++) set(to, list[i].name, list[i].value);
+}
+
+static void collect(const paper_experiment *experiment, const paper_choice *choice, const paper_method *method,
+                    const char *folder, settings *to)
+{
+    set_all(to, experiment->common, PAPER_FLAGS);
+    set_all(to, experiment->variant[choice->variant], PAPER_FLAGS);
+    set(to, "out", folder);
+    set(to, "name", method->name);
+    set_all(to, method->options, PAPER_OPTIONS);
+    set_all(to, choice->given, choice->given_count);
+    if (value_of(to, "group")) set_all(to, choice->fit, choice->fit_count);
+    if (!value_of(to, "lr-factor")) return;
+    /* mu for the first half of the epochs, mu times lr-factor for the second */
+    snprintf(to->epochs, sizeof to->epochs, "%lld", (atoll(value_of(to, "epochs")) + 1) / 2);
+    set(to, "lr-epochs", to->epochs);
+}
+
+static bool may_change(const paper_experiment *experiment, const char *name)
+{
+    static const char *const names[] = {"epochs", "steps", "lr-epochs",        "decode-threads",
+                                        "cache",  "out",   "checkpoint-every", "log-every"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (!strcmp(names[i], name)) return true;
+    }
+    for (int i = 0; experiment->may_change[i]; i++) {
+        if (!strcmp(experiment->may_change[i], name)) return true;
+    }
+    return false;
+}
+
+/* Every setting of the checkpoint has the value that it would have now. */
+static psgd_status check_same(const paper_experiment *experiment, const checkpoint *file, const settings *now)
+{
+    psgd_status status = PSGD_OK;
+    train_setting line;
+    int found = 0, expected = 0;
+    char *copy = psgd__strdup(file->context, file->settings), *at = copy;
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
+    for (int i = 0; i < now->count; i++) expected += !may_change(experiment, now->list[i].name);
+    while (status == PSGD_OK && psgd__config_next(&at, &line)) {
+        if (may_change(experiment, line.name)) continue;
+        const char *value = value_of(now, line.name);
+        found++;
+        if (value && !strcmp(value, line.value)) continue;
+        status = psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with %s %s, not %s; give it another folder",
+                            file->folder, line.name, line.value, value ? value : "its default");
+    }
+    if (status == PSGD_OK && found != expected) {
+        status = psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with fewer settings; give it another folder",
+                            file->folder);
+    }
+    psgd__free(file->context, copy);
+    return status;
+}
+
+psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment *experiment,
+                             const paper_choice *choice, const paper_method *method, const char *folder,
+                             trainer **opened)
+{
+    char path[4096];
+    settings all = {.count = 0}, changed = {.count = 0};
+    checkpoint file;
+    collect(experiment, choice, method, folder, &all);
+    snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
+    if (access(path, F_OK) != 0) return psgd__trainer_create(context, all.count, all.list, opened);
+    psgd_status status = psgd__checkpoint_open(context, folder, &file);
+    if (status == PSGD_OK) status = check_same(experiment, &file, &all);
+    psgd__checkpoint_close(&file);
+    PSGD_TRY(status);
+    for (int i = 0; i < all.count; i++) {
+        if (may_change(experiment, all.list[i].name)) set(&changed, all.list[i].name, all.list[i].value);
+    }
+    return psgd__trainer_resume(context, folder, changed.count, changed.list, opened);
+}

@@ -1,0 +1,90 @@
+#include "train/config.h"
+
+#include <string.h>
+
+#include "core/memory.h"
+
+static bool in_table(const option_row *rows, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(rows[i].name, name)) return true;
+    }
+    return false;
+}
+
+/* Each setting to the list of the first table that has its name; what no table has is the optimizer's to refuse. */
+static psgd_status sort_setting(train_config *self, const char *name, const char *value)
+{
+    if (!strcmp(name, "model")) return PSGD_OK;
+    if (in_table(psgd__train_options, psgd__train_option_count, name)) {
+        if (!strcmp(name, "seed")) PSGD_TRY(psgd_options_set(self->optimizer, name, value));
+        return psgd_options_set(self->own_list, name, value);
+    }
+    bool of_model = in_table(psgd__model_options, psgd__model_option_count, name);
+    return psgd_options_set(of_model ? self->model_list : self->optimizer, name, value);
+}
+
+static psgd_status find_model(train_config *self, int count, const train_setting *list)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(list[i].name, "model")) PSGD_TRY(psgd__model_find(list[i].value, &self->kind));
+    }
+    return self->kind ? PSGD_OK : psgd__fail(PSGD_ERR_ARGUMENT, "a run needs a model");
+}
+
+static psgd_status keep_text(train_config *self, int count, const train_setting *list)
+{
+    text all = {.context = self->context};
+    for (int i = 0; i < count; i++) {
+        if (strpbrk(list[i].name, "=\n") || strchr(list[i].value, '\n')) {
+            psgd__text_free(&all);
+            return psgd__fail(PSGD_ERR_ARGUMENT, "a setting must not contain a line break");
+        }
+        psgd__text_add(&all, "%s=%s\n", list[i].name, list[i].value);
+    }
+    self->text = all.chars;
+    return all.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run") : PSGD_OK;
+}
+
+psgd_status psgd__config_read(const psgd_context *context, int count, const train_setting *list, train_config *self)
+{
+    self->context = context;
+    PSGD_TRY(psgd_options_create(context, &self->own_list));
+    PSGD_TRY(psgd_options_create(context, &self->model_list));
+    PSGD_TRY(psgd_options_create(context, &self->optimizer));
+    PSGD_TRY(find_model(self, count, list));
+    for (const model_default *d = self->kind->defaults; d && d->name; d++) {
+        PSGD_TRY(sort_setting(self, d->name, d->value));
+    }
+    PSGD_TRY(keep_text(self, count, list));
+    for (int i = 0; i < count; i++) PSGD_TRY(sort_setting(self, list[i].name, list[i].value));
+    option_table own = {psgd__train_options, psgd__train_option_count, &self->settings};
+    option_table models = {psgd__model_options, psgd__model_option_count, &self->model};
+    PSGD_TRY(psgd__options_read(self->own_list, &own, 1));
+    PSGD_TRY(psgd__options_read(self->model_list, &models, 1));
+    if (!self->settings.data) return psgd__fail(PSGD_ERR_ARGUMENT, "a run needs --data, as in --data digits");
+    if (self->settings.hv_batch > self->settings.batch) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "hv-batch must be at most the batch of %lld, not %lld",
+                          (long long)self->settings.batch, (long long)self->settings.hv_batch);
+    }
+    self->dtype = self->settings.dtype == 1 ? PSGD_F64 : PSGD_F32;
+    return PSGD_OK;
+}
+
+void psgd__config_free(train_config *self)
+{
+    psgd_options_free(self->own_list);
+    psgd_options_free(self->model_list);
+    psgd_options_free(self->optimizer);
+    psgd__free(self->context, self->text);
+}
+
+bool psgd__config_next(char **at, train_setting *setting)
+{
+    char *equals = strchr(*at, '='), *end = strchr(*at, '\n');
+    if (!equals || !end || equals > end) return false;
+    *equals = *end = 0;
+    *setting = (train_setting){*at, equals + 1};
+    *at = end + 1;
+    return true;
+}

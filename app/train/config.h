@@ -1,0 +1,24 @@
+/* From a list of settings by name to those of training, of the model and of the optimizer. */
+#ifndef PSGD_TRAIN_CONFIG_H
+#define PSGD_TRAIN_CONFIG_H
+
+#include "train/train.h"
+
+typedef struct train_config {
+    const psgd_context *context;
+    char *text; /* "name=value\n" of every setting given, as a checkpoint has them */
+    train_settings settings;
+    model_settings model;
+    const model *kind;
+    psgd_dtype dtype;
+    psgd_options *own_list, *model_list, *optimizer;
+} train_config;
+
+/* On failure too the caller frees what is there. */
+psgd_status psgd__config_read(const psgd_context *context, int count, const train_setting *list, train_config *config);
+void psgd__config_free(train_config *config);
+
+/* Cuts the next "name=value\n" off the text at *at, in place; false where there is none. */
+bool psgd__config_next(char **at, train_setting *setting);
+
+#endif

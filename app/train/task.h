@@ -1,0 +1,76 @@
+/* What a model is trained on, behind the trainer's back: batches, scores, and what to record of them. task_samples.c is
+ * labelled samples, task_language.c a text. The trainer does everything else: graphs of the batch, gradients and Hv,
+ * row-sparse gradients, steps, schedules, best weights, records, checkpoints.
+ *
+ * To add one: a struct with `task base` first, and one `const task_ops` at the end. */
+#ifndef PSGD_TRAIN_TASK_H
+#define PSGD_TRAIN_TASK_H
+
+#include "report/metrics.h"
+#include "train/config.h"
+
+enum { TASK_MAX_METRICS = 8, TASK_MAX_FACTS = 3 };
+
+/* A model on batches of one size. */
+typedef struct train_graph {
+    psgd_graph *graph;
+    model_nodes nodes;
+    int64_t n;
+} train_graph;
+
+typedef struct task task;
+
+typedef struct task_ops {
+    const char *validation; /* the split that schedules and best weights follow: "test", "valid" */
+    bool keeps_best;        /* the weights with the best validation loss are those that are tested */
+    int health_every;       /* records of the training loss between those of the preconditioners; 0: none of these */
+
+    /* REQUIRED */
+    /* Reads and checks the data; sets shape, steps_per_epoch and carries. */
+    psgd_status (*open)(const train_config *config, task **opened);
+    /* Allocates what depends on the graphs, which are there now. */
+    psgd_status (*prepare)(task *self);
+    void (*close)(task *self);                     /* frees all but the graphs; also what is half open */
+    psgd_status (*load)(task *self, int64_t step); /* the batch of this step into full and part */
+    /* The validation or the test split with these weights; the carried state stays. */
+    psgd_status (*score)(task *self, bool test, const void *theta, train_score *score);
+    /* The values of a record, and how many: of a split while training, and of the end. */
+    int (*point)(const task *self, bool training, const train_score *score, double rate, metric *values);
+    int (*final)(const task *self, const train_score *valid, const train_score *test, int64_t skipped, metric *values);
+    void (*describe)(const task *self, text *to); /* what is known of the data, on one line */
+    double (*memory)(const task *self);           /* bytes beyond the graphs of the batch, about */
+
+    /* OPTIONAL */
+    train_reading (*reading)(const task *self);
+} task_ops;
+
+struct task {
+    const task_ops *ops;
+    const train_config *config;
+    model_shape shape;      /* of a batch, but for n */
+    train_graph full, part; /* the trainer's: the batch; the samples of it that Hv is taken on, where these are fewer */
+    int64_t steps_per_epoch;
+    bool carries; /* the graph's state passes from step to step: of recurrent layers, or moving averages */
+    /* What the log tells besides the settings. */
+    metrics_setting facts[TASK_MAX_FACTS];
+    char fact[TASK_MAX_FACTS][32], note[160];
+    int fact_count;
+    /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. */
+    const char *identity, *identity_bytes;
+    int64_t identity_size;
+};
+
+extern const task_ops psgd__task_samples, psgd__task_language;
+
+/* A graph of the model for n samples of the task; none where n is 0. */
+psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool row_gradients, train_graph *to);
+
+/* The state of a graph for another: of its first samples, or moving averages, which know no samples. */
+void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to);
+
+/* Bytes that runs of a graph touch; 0 where there is none. */
+double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product);
+
+void psgd__task_fact(task *self, const char *name, const char *format, ...) PSGD_PRINTF(3, 4);
+
+#endif
