@@ -63,16 +63,4 @@ class UnsupportedError(Error, NotImplementedError):
     status = 8
 
 
-BY_STATUS: Dict[int, Type[Error]] = {
-    cls.status: cls
-    for cls in (
-        ArgumentError,
-        SpecError,
-        NoMemoryError,
-        NotFiniteError,
-        FileError,
-        FormatError,
-        CallbackError,
-        UnsupportedError,
-    )
-}
+BY_STATUS: Dict[int, Type[Error]] = {cls.status: cls for cls in Error.__subclasses__()}

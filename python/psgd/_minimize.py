@@ -9,8 +9,8 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 import numpy as np
 
 from ._errors import ArgumentError
-from ._lib import check, lib, text
-from ._options import option_list
+from ._lib import lib
+from ._options import help_text, option_list
 from .context import Context, context_handle, finish
 
 try:
@@ -121,8 +121,7 @@ class _Problem:
             if self.hessp is not None:
                 self.store(self.hessp(x, direction, *self.args), h, "hessp")
             else:
-                hessian = np.asarray(self.hess(x, *self.args), np.float64)
-                self.store(hessian @ direction, h, "hess")
+                self.store(np.asarray(self.hess(x, *self.args), np.float64) @ direction, h, "hess")
             return 0
         except BaseException as why:
             self.failure = why
@@ -251,17 +250,10 @@ def _settings(group: Any, options: Any, tol: Any) -> Dict[str, Any]:
 def _outcome(x: np.ndarray, result: _Result) -> "OptimizeResult":
     outcome = result.outcome
     return OptimizeResult(
-        x=x,
-        fun=result.value,
-        success=outcome == _CONVERGED,
-        status=outcome,
-        message=lib.psgd_outcome_text(outcome).decode(),
-        nit=result.iterations,
-        nfev=result.evaluations,
-        njev=result.gradients,
-        nhev=result.products,
-        gradient_norm=result.gradient_norm,
-    )
+        x=x, fun=result.value, success=outcome == _CONVERGED, status=outcome,
+        message=lib.psgd_outcome_text(outcome).decode(), nit=result.iterations, nfev=result.evaluations,
+        njev=result.gradients, nhev=result.products, gradient_norm=result.gradient_norm,
+    )  # fmt: skip
 
 
 def scipy_method(
@@ -288,6 +280,4 @@ def scipy_method(
 
 def minimize_options() -> str:
     """What each option of ``minimize`` does, a line each."""
-    help_text = ctypes.c_void_p()
-    check(lib.psgd_minimize_options_text(None, ctypes.byref(help_text)))
-    return text(None, help_text)
+    return help_text(lib.psgd_minimize_options_text)

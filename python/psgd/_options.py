@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
-from typing import Any, Iterator, Mapping
+from typing import Any, Callable, Iterator, List, Mapping
 
-from ._lib import c_text, check, lib
+from ._lib import c_text, check, lib, text
 
 
 def option_text(name: str, value: Any) -> bytes:
@@ -13,6 +13,8 @@ def option_text(name: str, value: Any) -> bytes:
         return b"yes" if value else b"no"
     if isinstance(value, str):
         return c_text(value, f"option {name}")
+    if isinstance(value, int):
+        return str(value).encode()
     try:
         number = float(value)
     except OverflowError:
@@ -22,6 +24,31 @@ def option_text(name: str, value: Any) -> bytes:
     if number == int(number) if abs(number) < 2**53 else False:
         return str(int(number)).encode()
     return repr(number).encode()
+
+
+def help_text(function: Callable[..., int]) -> str:
+    """What the options of psgd_*_options_text do, a line each."""
+    found = ctypes.c_void_p()
+    check(function(None, ctypes.byref(found)))
+    return text(None, found)
+
+
+class OptionInfo(ctypes.Structure):
+    """psgd_option_info."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p), ("type", ctypes.c_int), ("default_value", ctypes.c_char * 32),
+        ("min", ctypes.c_double), ("max", ctypes.c_double), ("min_excluded", ctypes.c_int),
+        ("max_excluded", ctypes.c_int), ("choices", ctypes.POINTER(ctypes.c_char_p)), ("help", ctypes.c_char_p),
+    ]  # fmt: skip
+
+
+def option_names(describe: Callable[[int, Any], int]) -> List[str]:
+    """The options that a psgd_*_option describes, as C spells them."""
+    info, names = OptionInfo(), []  # type: ignore[var-annotated]
+    while describe(len(names), ctypes.byref(info)):
+        names.append(info.name.decode())
+    return names
 
 
 @contextmanager

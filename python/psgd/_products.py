@@ -1,4 +1,4 @@
-"""The loss of a torch program, its gradients and its Hessian-vector products, exact or by differences."""
+"""The loss of a torch program, its gradients and its Hessian-vector products, exact or by finite differences."""
 from __future__ import annotations
 
 import math
@@ -9,7 +9,8 @@ from torch import Tensor
 
 from ._errors import UnsupportedError
 
-Directions = Callable[[], Tuple[List[Tensor], List[Tensor]]]
+Directions = Callable[[], List[Tuple[List[Tensor], List[Tensor]]]]
+Found = List[Dict[int, Optional[Tensor]]]
 
 
 def once_differentiable_op(loss: Tensor) -> str:
@@ -36,22 +37,19 @@ class Products:
         self._no_double_backward = False
         self._blind: Optional[str] = None  # an op without a second derivative, "" for none; not yet looked for
 
-    def evaluate(
-        self, closure: Any, everything: List[Tensor], hv: str, directions: Directions
-    ) -> Tuple[Any, Dict[int, Optional[Tensor]]]:
-        """The loss, after which every parameter has its gradient, and Hv by id for the (params, vs) of directions."""
+    def evaluate(self, closure: Any, everything: List[Tensor], hv: str, directions: Directions) -> Tuple[Any, Found]:
+        """The loss, after which every parameter has its gradient, and Hv by id for each (params, vs) of directions."""
         random = torch.get_rng_state()
         hv = "difference" if self._no_double_backward and hv == "auto" else hv
         loss = self.call(closure, everything, hv != "difference") if closure is not None else None
-        params, vs = directions()
+        wanted = directions()
         if hv != "difference":
-            found = self._exact(everything, params, vs, hv == "exact", closure is not None)
+            found = self._exact(everything, wanted, hv == "exact", closure is not None)
             if found is not None:
-                return loss, dict(zip(map(id, params), found))
+                return loss, found
         if closure is None:
-            raise UnsupportedError("a Newton step by differences of gradients needs step(closure)")
-        found = self._difference(closure, everything, params, vs, random)
-        return loss, dict(zip(map(id, params), found))
+            raise UnsupportedError("a Newton step by finite differences needs step(closure)")
+        return loss, [self._difference(closure, everything, params, vs, random) for params, vs in wanted]
 
     def call(self, closure: Callable[[], Any], params: List[Tensor], create_graph: bool) -> Any:
         """Calls the closure; where it did not call backward, takes the gradient of the loss that it returned."""
@@ -72,12 +70,10 @@ class Products:
             p.grad = grad
         return loss.detach()
 
-    def _exact(self, everything, params, vs, must: bool, again: bool) -> Optional[List[Optional[Tensor]]]:
+    def _exact(self, everything, wanted, must: bool, again: bool) -> Optional[Found]:
         """Hv by double backward through the gradients, which are then detached. None where that is not possible."""
-        grads = [p.grad for p in params]
-        pairs = [(g, v) for g, v in zip(grads, vs) if g is not None and g.requires_grad]
         try:
-            if not pairs:
+            if not any(p.grad is not None and p.grad.requires_grad for p in wanted[0][0]):
                 if must or not again:
                     raise UnsupportedError(
                         "an exact Newton step needs a closure that returns the loss without calling backward, "
@@ -86,11 +82,15 @@ class Products:
                 return None
             if self._blind:
                 raise RuntimeError(f"{self._blind} has no second derivative")
-            with torch.enable_grad():
-                found = torch.autograd.grad(
-                    [g for g, _ in pairs], params, [v for _, v in pairs], allow_unused=True
-                )
-            return list(found)
+            found: Found = []
+            for params, vs in wanted:
+                pairs = [(p.grad, v) for p, v in zip(params, vs) if p.grad is not None and p.grad.requires_grad]
+                grads, directions = [g for g, _ in pairs], [v for _, v in pairs]
+                keep = len(found) + 1 < len(wanted)
+                with torch.enable_grad():
+                    hs = torch.autograd.grad(grads, params, directions, retain_graph=keep, allow_unused=True)
+                found.append(dict(zip(map(id, params), hs)))
+            return found
         except UnsupportedError:
             raise
         except RuntimeError as why:
@@ -105,7 +105,7 @@ class Products:
                 if p.grad is not None and p.grad.requires_grad:
                     p.grad = p.grad.detach()
 
-    def _difference(self, closure, everything, params, vs, random: Tensor) -> List[Optional[Tensor]]:
+    def _difference(self, closure, everything, params, vs, random: Tensor) -> Dict[int, Optional[Tensor]]:
         """(g(theta + eps v) - g(theta)) / eps, with the random numbers that the first call drew."""
         first = [p.grad for p in everything]
         kept = [None if g is None else g.clone() for g in first]
@@ -126,11 +126,8 @@ class Products:
                     p.copy_(before)
             for p, grad in zip(everything, kept):
                 p.grad = grad
-        found: List[Optional[Tensor]] = []
+        found: Dict[int, Optional[Tensor]] = {}
         for p in params:
             one, two = p.grad, second[id(p)]
-            if two is None:
-                found.append(None)
-            else:
-                found.append((two - one if one is not None else two) / step)
+            found[id(p)] = None if two is None else (two - one if one is not None else two) / step
         return found

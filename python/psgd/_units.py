@@ -1,4 +1,4 @@
-"""From what a torch program hands over to units: a parameter, or a weight and its bias, with a preconditioner each."""
+"""From what a torch program hands over to units, the tensors of the C optimizer: a parameter, or a weight and its bias."""
 from __future__ import annotations
 
 import math
@@ -8,12 +8,9 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Seque
 import torch
 from torch import Tensor
 
-from ._arrays import dtype_code
 from ._errors import SpecError
-from ._lib import check, lib
 from .context import Context
 from .group import Group
-from .precond import Preconditioner
 
 GroupChoice = Union[None, str, Mapping[str, str], Callable[[str, Tuple[int, ...]], str]]
 
@@ -29,51 +26,50 @@ def standard_spec(shape: Tuple[int, ...]) -> str:
 
 
 class Unit:
-    """One parameter, or a weight and its bias, with a preconditioner. ``out`` has the unit's shape; ``parts`` are views
-    of it in the shapes of the parameters."""
+    """One tensor of the C optimizer: a parameter, or a weight with its bias as its last column."""
 
-    def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], precond: Preconditioner, index: int) -> None:
-        self.params, self.shape, self.precond, self.index = list(params), shape, precond, index
-        self.handle, self.code, self.size = precond._own(), precond._code, precond.size
-        self.out = torch.empty(shape, dtype=params[0].dtype)
-        self.parts = self.split(self.out)
-        self.v: Optional[Tensor] = None
-        self.v_parts: List[Tensor] = []
-        self.h: Optional[Tensor] = None
-        self.sparse: Any = None  # the SparseRows of a parameter whose gradients have turned out to be sparse
+    def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], spec: Optional[str], name: str) -> None:
+        self.params, self.shape, self.spec, self.name = list(params), shape, spec, name
+        self.dtype = params[0].dtype
+        self.rows = 0  # the most rows that a row-sparse gradient has had; 0: all were whole
+        self._arrays: Dict[str, Tuple[Tensor, List[List[Tensor]]]] = {}
 
-    def split(self, whole: Tensor) -> List[Tensor]:
-        if len(self.params) == 1:
-            return [whole.view(self.params[0].shape)]
-        weight, bias = self.params
-        return [whole[:, :-1].view(weight.shape), whole[:, -1].view(bias.shape)]
+    def take_rows(self, rows: int, group: Dict[str, Any]) -> bool:
+        """Makes room for row-sparse gradients. True where that changes a spec that nobody asked for."""
+        first, self.rows = not self.rows, rows
+        if first and group["group"] is None and self.spec is not None:
+            self.spec = "kron(diag," + standard_spec((1, self.shape[-1]))[len("kron(tri,") :]
+            return True
+        return False
 
-    def gather(self, tensors: Sequence[Optional[Tensor]], to: Tensor, parts: Sequence[Tensor]) -> Tensor:
-        """The tensors as one contiguous array: the tensor itself where it is one, else a copy in ``to``."""
-        first = tensors[0]
-        if len(tensors) == 1 and first is not None and first.is_contiguous() and first.dtype is to.dtype:
-            return first
-        for part, tensor in zip(parts, tensors):
-            if tensor is None:
-                part.zero_()
-            else:
-                part.copy_(tensor)
-        return to
+    def array(self, what: str, count: int = 1) -> Tuple[Tensor, List[List[Tensor]]]:
+        """Room for a number of arrays of the unit's shape, and views of each in the shapes of the parameters."""
+        if what not in self._arrays or len(self._arrays[what][1]) != count:
+            room = torch.empty((count, *self.shape), dtype=self.dtype)
+            self._arrays[what] = room, [self._split(whole) for whole in room]
+        return self._arrays[what]
 
-    def draw(self, seed: int, step: int) -> List[Tensor]:
-        """v of this step, as views in the shapes of the parameters."""
-        if self.v is None:
-            self.v = torch.empty_like(self.out)
-            self.v_parts = self.split(self.v)
-        check(lib.psgd_normal_fill(self.code, seed, self.index, step, 0, self.size, self.v.data_ptr()))
-        return self.v_parts
+    def _split(self, whole: Tensor) -> List[Tensor]:
+        parts = [whole] if len(self.params) == 1 else [whole[:, :-1], whole[:, -1]]
+        return [part.view(param.shape) for part, param in zip(parts, self.params)]
 
-    def leave_out(self, grads: Sequence[Optional[Tensor]], v: Optional[int]) -> None:
-        """What a missing gradient asks of v (its address, None where it is integrated out) before the fit."""
+    def gather(self, lists: Sequence[Sequence[Optional[Tensor]]], what: str) -> Tensor:
+        """Tensors in the shapes of the parameters as contiguous arrays: the tensor itself where it is one already, else
+        a copy. None counts as zeros."""
+        first = lists[0][0]
+        if len(lists) == 1 and len(self.params) == 1 and first is not None:
+            if first.is_contiguous() and first.dtype is self.dtype and first.is_cpu:
+                return first
+        room, views = self.array(what, len(lists))
+        for parts, tensors in zip(views, lists):
+            for part, tensor in zip(parts, tensors):
+                part.zero_() if tensor is None else part.copy_(tensor)
+        return room
 
-    def moves(self, grads: Sequence[Optional[Tensor]]) -> Tuple[List[Tensor], List[Tensor]]:
-        """The parameters that these gradients move, and their parts of ``out``."""
-        return self.params, self.parts
+    def scatter(self, what: str) -> None:
+        """From what gather copied back into the parameters."""
+        for part, param in zip(self.array(what)[1][0], self.params):
+            param.copy_(part)
 
 
 def param_groups_of(params: Any) -> List[Any]:
@@ -106,43 +102,26 @@ def names_and_tensors(params: Any) -> Tuple[Optional[List[str]], List[Tensor]]:
 
 
 def check_group(group: Dict[str, Any]) -> None:
-    def number(name: str, least: float, below: float = math.inf) -> None:
-        value = group[name]
-        if isinstance(value, bool) or not isinstance(value, (int, float, Tensor)):
-            raise TypeError(f"{name} must be a number, not {type(value).__name__}")
-        if not least <= float(value) < below:
-            raise ValueError(f"{name} must be at least {least:g} and below {below:g}, not {float(value):g}")
-
-    number("lr", 0)
-    number("momentum", 0, 1)
-    number("weight_decay", 0)
-    if group["clip"] is not None:
-        number("clip", 0)
-    every = group["update_every"]
-    if not isinstance(every, int) or isinstance(every, bool) or every < 1:
-        raise ValueError(f"update_every must be an int of at least 1, not {every!r}")
-    seed = group["seed"]
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**64:
-        raise ValueError(f"seed must be an int from 0 to 2**64 - 1, not {seed!r}")
-    choices = {
-        "criterion": ("fisher", "newton"), "hv": ("auto", "exact", "difference"), "operator": ("P", "P2", "Q"),
-    }  # fmt: skip
-    for name, words in choices.items():
-        if group[name] not in words:
-            raise ValueError(f"{name} must be one of {', '.join(words)}, not {group[name]!r}")
+    """What C does not see or would not name as Python does; C checks everything else."""
+    if isinstance(group["lr"], bool) or not isinstance(group["lr"], (int, float, Tensor)):
+        raise TypeError(f"lr must be a number, not {type(group['lr']).__name__}")
+    if group["hv"] not in ("auto", "exact", "difference"):
+        raise ValueError(f"hv must be one of auto, exact, difference, not {group['hv']!r}")
     if not isinstance(group.setdefault("joint", False), bool):
         raise TypeError(f"joint must be a bool, not {type(group['joint']).__name__}")
     if isinstance(group["group"], Mapping) and not group.get("param_names"):
         raise ValueError("patterns for groups need names: pass the model, or its named_parameters()")
+    if group["joint"] and not isinstance(group["group"], (str, type(None))):
+        kind = type(group["group"]).__name__
+        raise TypeError(f"joint=True takes one spec for all tensors of the param group, not {kind}")
 
 
-def check_param(params: Sequence[Tensor], where: str) -> int:
+def check_param(params: Sequence[Tensor], name: str) -> None:
     for param in params:
         if param.device.type != "cpu" or param.layout != torch.strided:
-            raise TypeError(f"{where} is on {param.device}; only dense CPU tensors can be optimized")
-        if param.dtype not in (torch.float32, torch.float64) or param.dtype != params[0].dtype:
-            raise TypeError(f"{where} is of {param.dtype}; only float32 and float64 can be optimized")
-    return dtype_code(params[0].dtype)
+            raise TypeError(f"{name} is on {param.device}; only dense CPU tensors can be optimized")
+        if param.dtype not in (torch.float32, torch.float64):
+            raise TypeError(f"{name} is of {param.dtype}; only float32 and float64 can be optimized")
 
 
 def _bias_name(name: str) -> str:
@@ -176,6 +155,27 @@ def unit_shape(params: Sequence[Tensor]) -> Tuple[int, ...]:
         return shape
     rest = math.prod(shape[1:])
     return (shape[0], rest + (len(params) > 1))
+
+
+def make_units(group: Dict[str, Any], context: Optional[Context]) -> List[Unit]:
+    """The units of a param group. Empty parameters have none."""
+    check_group(group)
+    names = group.get("param_names") or [""] * len(group["params"])
+    joint, units = group["joint"], []
+    for params, name in fold_params(group["params"], names, bool(group["fold_bias"]) and not joint):
+        label = f"parameter {name}" if name else f"a parameter of shape {tuple(params[0].shape)}"
+        check_param(params, label)
+        if joint:
+            units.append(Unit(params, tuple(params[0].shape) or (1,), None, label))
+            if params[0].dtype != units[0].params[0].dtype:
+                raise TypeError(
+                    f"{label} is of {params[0].dtype} and {units[0].name} of {units[0].params[0].dtype}: a joint param "
+                    "group has one type; make a param group for each"
+                )
+            continue
+        shape = unit_shape(params)
+        units.append(Unit(params, shape, choose_spec(group["group"], name, shape, context), label))
+    return units
 
 
 def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context: Optional[Context]) -> str:

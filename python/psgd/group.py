@@ -23,19 +23,11 @@ class GroupName(NamedTuple):
 def groups(context: Optional[Context] = None) -> List[GroupName]:
     """The names that a spec may use, with a line about each and the numbers that it stores for size n."""
     handle = context_handle(context)
-    found = []
-    while True:
-        name = lib.psgd_group_name(handle, len(found))
-        if name is None:
-            return found
-        index = len(found)
-        found.append(
-            GroupName(
-                name.decode(),
-                (lib.psgd_group_summary(handle, index) or b"").decode(),
-                (lib.psgd_group_formula(handle, index) or b"").decode(),
-            )
-        )
+    found: List[GroupName] = []
+    asked = lib.psgd_group_name, lib.psgd_group_summary, lib.psgd_group_formula
+    while lib.psgd_group_name(handle, len(found)) is not None:
+        found.append(GroupName(*((ask(handle, len(found)) or b"").decode() for ask in asked)))
+    return found
 
 
 class Laws(NamedTuple):

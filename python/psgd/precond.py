@@ -20,8 +20,8 @@ from ._arrays import (
     shape_tuple,
     torch_module,
 )
-from ._lib import c_text, check, lib, text
-from ._options import option_list
+from ._lib import c_text, check, lib
+from ._options import help_text, option_list
 from .context import Context, context_handle, core_of, finish
 from .group import Group, Laws, Shape
 
@@ -48,6 +48,7 @@ class Preconditioner:
 
     _handle: Optional[int] = None
     _core: Any = None
+    _owner: Any = None  # the optimizer that a handle belongs to
 
     def __init__(
         self, spec: str, shape: Shape, dtype: Any = "float32", *, context: Optional[Context] = None, **options: Any
@@ -69,12 +70,21 @@ class Preconditioner:
         self._pairs = int(float(options.get("pairs") or 1))
         self.spec, self.shape, self.dtype = spec, sizes, DTYPES[code]
 
+    @classmethod
+    def _of(cls, owner: Any, handle: int, context: Optional[Context], **known: Any) -> "Preconditioner":
+        """A view of what an optimizer has fitted."""
+        self = cls.__new__(cls)
+        self._lock, self._owner, self._handle, self._context, self._pairs = threading.Lock(), owner, handle, context, 1
+        self.__dict__.update(known)
+        self.dtype = DTYPES[self._code]
+        return self
+
     def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
         return lib.psgd_precond_create(owner, name, len(sizes), c_shape(sizes), code, options, handle)
 
     def __del__(self) -> None:
         handle, self._handle = self._handle, None
-        if handle and lib is not None:
+        if handle and self._owner is None and lib is not None:
             lib.psgd_precond_free(handle)
             if self._core is not None:
                 self._core.release()
@@ -87,9 +97,7 @@ class Preconditioner:
     @staticmethod
     def options() -> str:
         """What each option does, a line each."""
-        help_text = ctypes.c_void_p()
-        check(lib.psgd_precond_options_text(None, ctypes.byref(help_text)))
-        return text(None, help_text)
+        return help_text(lib.psgd_precond_options_text)
 
     def update(self, v: Any, h: Any) -> None:
         """One update of Q from the pair (v, h).

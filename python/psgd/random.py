@@ -1,6 +1,7 @@
 """Normal deviates by counter: the v of a fit."""
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -36,10 +37,7 @@ def normal_(x: Any, *, seed: int = 0, tensor: int = 0, step: int = 0) -> Any:
     code = dtype_code(x.dtype)
     key = counter(seed, "seed"), counter(tensor, "tensor"), counter(step, "step")
     shape = tuple(x.shape)
-    at = address(x, "x", code, shape, write=True)
-    count = 1
-    for size in shape:
-        count *= size
+    at, count = address(x, "x", code, shape, write=True), math.prod(shape)
     if count:
         check(lib.psgd_normal_fill(code, *key, 0, count, at))
     return x

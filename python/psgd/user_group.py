@@ -172,10 +172,8 @@ class _Bridge:
             "retract": self.guarded(self.moves(self.group.retract), None),
             "retract_right": self.guarded(self.moves(self.group.retract_right), None),
         }
-        for name in ("mul", "mul_t", "solve", "solve_t"):
+        for name in ("mul", "mul_t", "solve", "solve_t", "r_mul", "r_mul_t"):
             functions[name] = self.guarded(self.acts(getattr(self.group, name)), None)
-        for name in ("r_mul", "r_mul_t"):
-            functions[name] = self.guarded(self.r_acts(getattr(self.group, name)), None)
         if self.group.rescale is not None:
             functions["rescale"] = self.guarded(self.rescale, None)
         made = Table(bytes=ctypes.sizeof(Table), summary=_line(self.group.summary), formula=_line(self.group.formula))
@@ -192,11 +190,9 @@ class _Bridge:
         return self.counts[n]
 
     def view(self, at: Any, shape: Any, strides: Any = None) -> np.ndarray:
-        numbers = (math.prod(shape[:-1]) * shape[-1]) if strides is None else None
         size = self.dtype.itemsize
-        if numbers is None:
-            numbers = 1 + sum((length - 1) * stride // size for length, stride in zip(shape, strides))
-        raw = (ctypes.c_char * (numbers * size)).from_address(at)
+        count = 1 + sum((length - 1) * stride // size for length, stride in zip(shape, strides or (size,)))
+        raw = (ctypes.c_char * (count * size)).from_address(at)
         return np.ndarray(shape, self.dtype, raw, strides=strides)
 
     def q_view(self, element: Any) -> np.ndarray:
@@ -236,16 +232,12 @@ class _Bridge:
         return call
 
     def acts(self, function: Callable[..., Any]) -> Callable[..., None]:
-        def call(element: Any, X: _Fibres) -> None:
-            view = self.fibres(X)
-            self.store(view, function(self.q(element), view.copy()))
+        """Of Q on X, or of R on X."""
 
-        return call
-
-    def r_acts(self, function: Callable[..., Any]) -> Callable[..., None]:
-        def call(element: Any, R: int, X: _Fibres) -> None:
+        def call(element: Any, *arguments: Any) -> None:
+            *R, X = arguments
             view = self.fibres(X)
-            self.store(view, function(self.r(element, R), view.copy()))
+            self.store(view, function(self.r(element, R[0]) if R else self.q(element), view.copy()))
 
         return call
 

@@ -12,6 +12,7 @@ import psgd
 try:
     import torch
     import psgd.torch
+    from psgd._tensor_list import KEYWORDS
 except ImportError:
     torch = None
 
@@ -113,7 +114,8 @@ def targets(tmp_path):
         yield "scipy_method", lambda: psgd.scipy_method, names
         yield "minimize_options", lambda: psgd.minimize_options, []
     if torch is not None:
-        names = [n for n in inspect.signature(psgd.torch.PSGD.__init__).parameters if n not in ("self", "params")]
+        names = [n for n in inspect.signature(psgd.torch.PSGD.__init__).parameters if n not in ("self", "params", "options")]
+        names += list(KEYWORDS)
 
         def optimizer(**kwargs):
             made = psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3, 4))], **kwargs)

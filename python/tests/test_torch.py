@@ -1,5 +1,6 @@
 """psgd.torch.PSGD is a torch.optim.Optimizer in every respect, and steps as the formulas say."""
 import copy
+import ctypes
 import io
 import pickle
 
@@ -10,6 +11,8 @@ import psgd
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
 import psgd.torch  # noqa: E402
+from psgd._lib import lib  # noqa: E402
+from psgd._options import OptionInfo  # noqa: E402
 
 F = torch.nn.functional
 
@@ -273,7 +276,7 @@ def test_state_of_another_group_is_refused():
     other = psgd.torch.PSGD(net, 0.1, group="diag")
     other.load_state_dict(saved)
     broken = copy.deepcopy(saved)
-    broken["state"][0]["precond"] = broken["state"][0]["precond"][:-1]
+    broken["state"][0]["tensor"] = broken["state"][0]["tensor"][:-1]
     with pytest.raises(psgd.FormatError):
         other.load_state_dict(broken)
 
@@ -361,6 +364,108 @@ def test_refused():
         psgd.torch.PSGD([weight]).preconditioner(torch.ones(3))
 
 
+def test_every_option_of_the_library_is_a_keyword():
+    """Each with its default, so that the name and the type of the value are right; and each in the docstring's terms."""
+    info, index = OptionInfo(), 0
+    while lib.psgd_optimizer_option(b"psgd", index, ctypes.byref(info)):
+        index += 1
+        option, default = info.name.decode(), info.default_value.decode()
+        keyword = {"decay": "weight_decay", "apply": "operator"}.get(option, option.replace("-", "_"))
+        keyword = "precond_" + keyword if keyword.startswith("step") else keyword
+        if option in ("first-tensor", "group"):  # the optimizer's own business; choose_spec
+            continue
+        value = {0: float, 1: int, 2: lambda word: word == "yes"}.get(info.type, str)(default)
+        opt = psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3))], **{keyword: value})
+        assert keyword in opt.param_groups[0] and option in opt.options()
+    assert index > 40
+    with pytest.raises(TypeError, match="did you mean nesterov"):
+        psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3))], nesterof=True)
+
+
+def test_every_method_of_the_library():
+    weight, twin = (torch.nn.Parameter(torch.tensor([1.0, 2.0])) for _ in range(2))
+    ours, theirs = psgd.torch.PSGD([weight], 0.1, method="adam"), torch.optim.Adam([twin], 0.1)
+    for _ in range(5):
+        ours.step(lambda: (weight**4).sum())
+        theirs.zero_grad()
+        (twin**4).sum().backward()
+        theirs.step()
+    assert torch.allclose(weight, twin, rtol=1e-5)
+    for method in ("sgd", "momentum", "rmsprop", "esgd", "kfac"):
+        before = float((weight**4).sum())
+        psgd.torch.PSGD([weight], 1e-3, method=method).step(lambda: (weight**4).sum())
+        assert float((weight**4).sum()) < before
+    with pytest.raises(ValueError, match="no preconditioner"):
+        ours.preconditioner(weight)
+
+
+def test_schedules_of_the_library_and_of_torch_go_together():
+    weight = torch.nn.Parameter(torch.zeros(2))
+    opt = psgd.torch.PSGD([weight], 1.0, group="identity", lr_schedule="step", lr_every=1, lr_factor=0.5, warmup=2)
+    moves = []
+    for lr in (1.0, 1.0, 8.0):
+        opt.param_groups[0]["lr"] = torch.tensor(lr)
+        weight.grad, before = torch.ones(2), float(weight[0])
+        opt.step()
+        moves.append(before - float(weight[0]))
+    assert np.allclose(moves, [0.5, 0.5, 2.0])
+    opt = psgd.torch.PSGD([weight], 0.1, group="identity")
+    scheduler = torch.optim.lr_scheduler.OneCycleLR(opt, 0.1, total_steps=10)  # sets momentum as well
+    for _ in range(3):
+        weight.grad = torch.ones(2)
+        opt.step()
+        scheduler.step()
+    opt.param_groups[0]["clip"] = 1e-3  # any option may change; the state stays
+    before = weight.detach().clone()
+    opt.step()
+    assert 0 < float((weight - before).norm()) < 2e-4
+
+
+def test_pairs_are_products_with_several_v():
+    theta = torch.nn.Parameter(torch.randn(3, dtype=torch.float64))
+    matrix = torch.tensor([[4.0, 1, 0], [1, 3, 0], [0, 0, 1]], dtype=torch.float64)
+    for hv in ("exact", "difference"):
+        opt = psgd.torch.PSGD([theta], 0.1, group="tri", criterion="newton", pairs=2, hv=hv)
+        twin = psgd.Preconditioner("tri", 3, "float64", pairs=2)
+        v = psgd.normal((2, 3), "float64")
+        twin.update(v, v @ matrix.numpy())
+        opt.step(lambda: theta @ matrix @ theta / 2)
+        assert np.allclose(opt.preconditioner(theta).Q, twin.Q, rtol=1e-6)
+
+
+def test_param_groups_move_together_or_not_at_all():
+    params = [torch.nn.Parameter(torch.ones(2, dtype=dtype)) for dtype in (torch.float32, torch.float64, torch.float32)]
+    opt = psgd.torch.PSGD([{"params": params[:2]}, {"params": params[2:]}], 0.1, max_skipped=3)
+    for p in params:
+        p.grad = torch.ones_like(p)
+    opt.step()
+    assert opt.preconditioner(params[1]).dtype == np.float64 and all((p < 1).all() for p in params)
+    before = [p.detach().clone() for p in params]
+    params[2].grad[0] = float("nan")
+    opt.step()
+    assert opt.skipped == 1 and "shape (2,)" in opt.note and all(map(torch.equal, before, params))
+    single = psgd.torch.PSGD(params[2:], 0.1, max_skipped=3)
+    with pytest.raises(psgd.NotFiniteError, match="max-skipped is 3"):
+        for _ in range(4):
+            single.step()
+    assert single.skipped == 3
+
+
+def test_autograd_learns_of_the_step_and_dtypes_may_change():
+    weight = torch.nn.Parameter(torch.ones(3))
+    loss = (weight**2).sum()
+    opt = psgd.torch.PSGD([weight], 0.1)
+    weight.grad = torch.ones(3)
+    opt.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    weight.grad, weight.data = None, weight.data.double()
+    weight.grad = torch.ones(3, dtype=torch.float64)
+    before = weight.detach().clone()
+    opt.step()
+    assert weight.dtype == torch.float64 and (weight < before).all()
+
+
 def sparse_pair(dtype=torch.float64, **options):
     embedding = torch.nn.Embedding(50, 3, sparse=True, dtype=dtype)
     return embedding, psgd.torch.PSGD(embedding, 0.1, **options)
@@ -380,8 +485,9 @@ def test_sparse_gradients_stay_sparse():
         lookup(embedding, opt, [3, 7, 3])
     changed = (embedding.weight.detach() != before).any(1).nonzero().ravel().tolist()
     assert changed == [3, 7] and embedding.weight.grad.is_sparse
-    assert opt.preconditioner(embedding.weight).spec == "tri"
-    assert (opt.state[embedding.weight]["rows"] != 1).nonzero().ravel().tolist() == [3, 7]
+    precond = opt.preconditioner(embedding.weight)
+    assert precond.spec == "scaw" and precond.updates == 5
+    assert (np.diag(precond.factors[0]) != 1).nonzero()[0].tolist() == [3, 7]
 
 
 def test_sparse_step_is_the_dense_one_on_the_rows_present():
@@ -390,7 +496,7 @@ def test_sparse_step_is_the_dense_one_on_the_rows_present():
     expected = embedding.weight.detach()[[4, 9]].clone()
     for step in range(10):
         g = 2 * expected
-        v = torch.from_numpy(psgd.normal((2, 3), "float64", seed=0, tensor=0, step=step))
+        v = torch.from_numpy(psgd.normal((50, 3), "float64", seed=0, tensor=0, step=step)[[4, 9]])
         twin.update(v, g + 0.1 * v)
         expected = expected - 0.1 * twin.apply(g)
         lookup(embedding, opt, [9, 4])

@@ -1,0 +1,246 @@
+"""The tensors of one dtype in a torch param group, and the C optimizer that moves them."""
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p, pointer
+from functools import partial
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from ._arrays import c_shape, dtype_code
+from ._errors import UnsupportedError
+from ._lib import c_text, check, lib
+from ._options import option_list, option_names
+from ._units import Unit
+from .context import Context, context_handle, core_of, finish
+from .joint import JointPreconditioner
+from .precond import Preconditioner
+
+SHARED = -1  # the index of the state that is no tensor's own: counters, and a joint preconditioner
+_KNOWN_AS = {"decay": "weight_decay", "apply": "operator"}
+_OWN = ("group", "joint", "first-tensor")  # made from what the caller says, not passed on
+
+
+def _keyword(option: str) -> str:
+    name = _KNOWN_AS.get(option, option.replace("-", "_"))
+    return "precond_" + name if name.split("_")[0] == "step" else name
+
+
+KEYWORDS: Dict[str, str] = {
+    _keyword(option): option for option in option_names(partial(lib.psgd_optimizer_option, None)) if option not in _OWN
+}
+_LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from step to step at no cost
+_FIT = {_keyword(option): option for option in option_names(lib.psgd_precond_option)}
+
+
+class CTensor(Structure):
+    _fields_ = [
+        ("spec", c_char_p), ("ndim", c_int), ("shape", POINTER(c_int64)), ("rows", c_int64), ("name", c_char_p),
+    ]  # fmt: skip
+
+
+class CRows(Structure):
+    _fields_ = [("count", c_int64), ("index", c_void_p)]
+
+
+class Handle:
+    """Owns a psgd_optimizer. ``theta``, ``gradient``, ``v``, ``h`` and ``rows`` are its pointer lists."""
+
+    value: Optional[int] = None
+    _core: Any = None
+
+    def __init__(
+        self, method: str, units: Sequence[Unit], options: Mapping[str, Any], context: Optional[Context]
+    ) -> None:
+        count, owner, made = len(units), context_handle(context), c_void_p()
+        tensors = (CTensor * count)()
+        for tensor, unit in zip(tensors, units):
+            tensor.spec = None if unit.spec is None else c_text(unit.spec, "group")
+            tensor.ndim, tensor.shape, tensor.rows = len(unit.shape), c_shape(unit.shape), unit.rows
+            tensor.name = c_text(unit.name, "name")
+        code, chars = dtype_code(units[0].params[0].dtype), c_text(method, "method")
+        with option_list(owner, options) as given:
+            status = lib.psgd_optimizer_create(owner, chars, count, tensors, code, given, byref(made))
+        self.value = made.value
+        if made.value and context is not None:
+            self._core = core_of(context)
+            self._core.users += 1
+        finish(context, status)
+        self.theta, self.gradient, self.v, self.h = ((c_void_p * count)() for _ in range(4))
+        self.rows = (POINTER(CRows) * count)()
+
+    def __del__(self) -> None:
+        value, self.value = self.value, None
+        if value and lib is not None:
+            lib.psgd_optimizer_free(value)
+            if self._core is not None:
+                self._core.release()
+
+
+class TensorList:
+    def __init__(self, group: Dict[str, Any], units: Sequence[Unit], first: int, context: Optional[Context]) -> None:
+        """first: the index of the first tensor among those of all lists, so that no two of them draw the same v."""
+        self.group, self.units, self.first, self.context = group, list(units), first, context
+        self.streams = 1 if group["joint"] else len(units)  # of random numbers
+        self.views: Dict[int, Preconditioner] = {}
+        self.touched = [p.detach().as_strided((0,), (1,)) for unit in units for p in unit.params]
+        self._create()
+
+    # --- the C optimizer
+
+    def _create(self) -> None:
+        group, joint = self.group, self.group["joint"]
+        given = {keyword: group.get(keyword) for keyword in KEYWORDS}
+        self.seen = {keyword: float(v) if isinstance(v, Tensor) else v for keyword, v in given.items()}
+        options = {KEYWORDS[keyword]: value for keyword, value in self.seen.items()}
+        options["apply"] = options["apply"].lower() if isinstance(options["apply"], str) else options["apply"]
+        options["rows"] = options["rows"] or "lazy"
+        options.update({"joint": joint, "first-tensor": self.first})
+        if joint:
+            options["group"] = group["group"] or "diag"
+        self.handle = Handle(group["method"], self.units, options, self.context)
+        self.pairs = int(options["pairs"] or 1)
+        self.views.clear()
+
+    def _create_again(self, saved: Mapping[int, bytes]) -> None:
+        """With other options or more room for rows, from the state so far."""
+        old = self.handle, self.seen, self.pairs
+        try:
+            self._create()
+            self.load_states(saved)
+        except BaseException:
+            self.handle, self.seen, self.pairs = old
+            raise
+
+    def follow_options(self) -> None:
+        """Takes over what the program, or a scheduler, has changed in the param group."""
+        group, seen = self.group, self.seen
+        changed = [keyword for keyword in KEYWORDS if group.get(keyword) != seen[keyword]]
+        if all(group.get(keyword) and seen[keyword] and keyword in _LIVE for keyword in changed):
+            for keyword in changed:
+                option, seen[keyword] = KEYWORDS[keyword].encode(), float(group[keyword])
+                check(lib.psgd_optimizer_set_number(self.handle.value, option, seen[keyword]))
+        else:
+            self._create_again(self.states() if lib.psgd_optimizer_steps(self.handle.value) else {})
+
+    def states(self) -> Dict[int, bytearray]:
+        """The state of each tensor, and what they share."""
+        saved = {}
+        for i in range(SHARED, len(self.units)):
+            saved[i] = bytearray(lib.psgd_optimizer_tensor_state_bytes(self.handle.value, i))
+            to = (ctypes.c_char * len(saved[i])).from_buffer(saved[i])
+            check(lib.psgd_optimizer_tensor_state_save(self.handle.value, i, to))
+        return saved
+
+    def load_states(self, saved: Mapping[int, bytes]) -> None:
+        for index in sorted(saved):
+            state = bytes(saved[index])
+            check(lib.psgd_optimizer_tensor_state_load(self.handle.value, index, len(state), state))
+
+    def preconditioner(self, index: int) -> Preconditioner:
+        joint = self.group["joint"]
+        index = 0 if joint else index
+        if index not in self.views:
+            found = lib.psgd_optimizer_precond(self.handle.value, index)
+            if found is None:
+                raise ValueError(f"the method {self.group['method']} has no preconditioner")
+            unit, size = self.units[index], sum(p.numel() for unit in self.units for p in unit.params)
+            kind = JointPreconditioner if joint else Preconditioner
+            known = dict(
+                _code=dtype_code(unit.params[0].dtype), spec=(self.group["group"] or "diag") if joint else unit.spec,
+                shape=(size,) if joint else unit.shape, shapes=tuple(unit.shape for unit in self.units),
+                _options={option: self.group[key] for key, option in _FIT.items() if self.group.get(key) is not None},
+            )  # fmt: skip
+            self.views[index] = kind._of(self.handle, found, self.context, **known)
+        return self.views[index]
+
+    # --- one step
+
+    def wanted(self) -> List[int]:
+        """The tensors that the coming step wants Hessian-vector products of."""
+        if not lib.psgd_optimizer_wants_product(self.handle.value):
+            return []
+        live = [i for i, unit in enumerate(self.units) if any(p.requires_grad for p in unit.params)]
+        return [i for i in live if lib.psgd_optimizer_tensor_wants_product(self.handle.value, i)]
+
+    def draw(self, index: int) -> List[List[Tensor]]:
+        """v of a tensor in the shapes of its parameters, for each pair."""
+        room, views = self.units[index].array("v", self.pairs)
+        check(lib.psgd_optimizer_draw(self.handle.value, index, room.data_ptr()))
+        return views
+
+    def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
+        """Fills the pointer lists from the gradients and Hv by id of the parameter, for each pair. False where no
+        tensor has a gradient."""
+        at, found = self.handle, False
+        self.kept: List[Tensor] = []  # what the pointers of sparse gradients point to
+        self.copied: List[Unit] = []  # units whose parameters are not contiguous in one array
+        for i, unit in enumerate(self.units):
+            grads = [p.grad for p in unit.params]
+            at.rows[i] = at.gradient[i] = at.h[i] = None
+            if all(grad is None for grad in grads):
+                continue
+            found = True
+            if all(grad is None or grad.layout is torch.strided for grad in grads):
+                g = unit.gather([grads], "gradient")
+            else:
+                index, g = self._rows_of(grads)
+                if len(index) > unit.rows:
+                    self._make_room(i, len(index))
+                    return self.load(products)
+                self.kept += [index, g]
+                at.rows[i] = pointer(CRows(len(index), index.data_ptr()))
+            theta = unit.gather([unit.params], "theta")
+            if theta is not unit.params[0]:
+                self.copied.append(unit)
+            at.theta[i] = theta.data_ptr()
+            at.gradient[i] = g.data_ptr()
+            hs = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
+            if any(h is not None for each in hs for h in each):
+                at.v[i] = unit.array("v", self.pairs)[0].data_ptr()
+                at.h[i] = unit.gather(hs, "h").data_ptr()
+        return found
+
+    def _rows_of(self, grads: Sequence[Optional[Tensor]]) -> Tuple[Tensor, Tensor]:
+        """The rows that a sparse gradient has, and their values."""
+        grad = grads[0]
+        if self.group["criterion"] == "newton":
+            raise UnsupportedError("sparse gradients take the fisher criterion")
+        if grad is None or len(grads) > 1 or grad.layout is not torch.sparse_coo:
+            raise UnsupportedError("only a parameter of its own can have a sparse gradient, and in COO layout")
+        grad = grad.coalesce()
+        if grad.sparse_dim() != 1:
+            raise UnsupportedError("a sparse gradient must be sparse in its rows only, as that of nn.Embedding is")
+        return grad.indices()[0].contiguous(), grad.values().contiguous()
+
+    def _make_room(self, index: int, rows: int) -> None:
+        """For row-sparse gradients of a tensor."""
+        unit, saved = self.units[index], self.states()
+        old = unit.rows, unit.spec
+        if unit.take_rows(max(64, 2 * rows), self.group):
+            del saved[index]
+        try:
+            self._create_again(saved)
+        except BaseException:
+            unit.rows, unit.spec = old
+            raise
+
+    def check(self) -> int:
+        """NotFiniteError.status where the step would be skipped, else 0; nothing changes."""
+        at = self.handle
+        return lib.psgd_optimizer_check(at.value, at.rows, at.gradient, at.v, at.h)
+
+    def step(self) -> str:
+        """One step from what was loaded; why it was skipped, or nothing."""
+        at = self.handle
+        before = lib.psgd_optimizer_skipped(at.value)
+        status = lib.psgd_optimizer_step_rows(at.value, at.theta, at.rows, at.gradient, at.v, at.h)
+        finish(self.context, status)
+        for unit in self.copied:
+            unit.scatter("theta")
+        torch._foreach_zero_(self.touched)  # empty views: autograd learns that the parameters were written to
+        if lib.psgd_optimizer_skipped(at.value) == before:
+            return ""
+        return lib.psgd_optimizer_note(at.value).decode("utf-8", "replace")
