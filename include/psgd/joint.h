@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* sizes has the numbers in each of count tensors. What psgd_precond_create says holds here too; every call that takes
- * a preconditioner takes this one, with whole vectors. */
+/* sizes has the number of elements of each of count tensors. What psgd_precond_create says holds here too; every call
+ * that takes a preconditioner takes this one, with whole vectors. */
 psgd_status psgd_precond_create_joint(const psgd_context *context, const char *spec, int count, const int64_t *sizes,
                                       psgd_dtype dtype, const psgd_options *options, psgd_precond **precond);
 

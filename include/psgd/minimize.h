@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The caller's function of n numbers. Both return 0; anything else ends the minimisation. */
+/* The caller's function of n variables. Both return 0; anything else ends the minimisation. */
 typedef struct psgd_function {
     /* f and its gradient at x; gradient is NULL where only f is wanted. */
     int (*evaluate)(void *data, int64_t n, const double *x, double *value, double *gradient);
@@ -24,7 +24,7 @@ typedef struct psgd_function {
 } psgd_function;
 
 typedef enum psgd_outcome {
-    PSGD_CONVERGED = 0,           /* the gradient is as small as was asked for */
+    PSGD_CONVERGED = 0,           /* the gradient is below the tolerance */
     PSGD_STALLED,                 /* no lower point could be found along the direction, nor along the gradient */
     PSGD_MAX_ITERATIONS_REACHED,  /* option max-iterations */
     PSGD_MAX_EVALUATIONS_REACHED, /* option max-evaluations */

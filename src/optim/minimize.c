@@ -5,6 +5,7 @@
 #include "optim/minimize.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "group/spec.h"
 #include "optim/search.h"
 
 #include <float.h>
@@ -22,15 +23,15 @@ const option_row psgd__minimize_options[] = {
     {"tolerance", OPTION_NUMBER, FIELD(tolerance), "1e-8", .min = 0, .max = HUGE_VAL,
      .help = "ends at a gradient of this norm times 1 + |f|"},
     {"max-iterations", OPTION_COUNT, FIELD(max_iterations), "10000", .min = 0, .max = 1e15,
-     .help = "the most iterations"},
+     .help = "max number of iterations"},
     {"max-evaluations", OPTION_COUNT, FIELD(max_evaluations), "1000000", .min = 1, .max = 1e15,
-     .help = "the most evaluations of the function"},
+     .help = "max number of evaluations of the function"},
     {"pairs", OPTION_COUNT, FIELD(pairs), "0", .min = 0, .max = 1e6,
-     .help = "Hessian-vector products an iteration; 0: as many as unknowns up to 256, else 16"},
+     .help = "Hessian-vector products per iteration; 0: as many as unknowns up to 256, else 16"},
     {"updates", OPTION_COUNT, FIELD(updates), "16", .min = 1, .max = 1e6,
-     .help = "the most updates of Q an iteration, where products give all of H"},
+     .help = "max number of updates of Q per iteration, where products give all of H"},
     {"noisy", OPTION_FLAG, FIELD(noisy), "no", .help = "no line search: steps of lr, whether f falls or not"},
-    {"lr", OPTION_NUMBER, FIELD(lr), "0.1", .min = 0, .max = 1, .above = true, .help = "noisy: the step size"},
+    {"lr", OPTION_NUMBER, FIELD(lr), "0.1", .min = 0, .max = 1, .above = true, .help = "noisy: the learning rate"},
     {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9e15, .help = "of v where it is drawn"},
 };
 
@@ -93,9 +94,16 @@ static psgd_status create_precond(minimizer *self)
     return status;
 }
 
+/* Q is upper triangular. A spec that does not fit is left to create_precond. */
 static bool is_tri(const minimizer *self)
 {
-    return !strcmp(self->settings.group, "auto") || !strcmp(self->settings.group, "tri");
+    spec_tree given, tri;
+    if (!strcmp(self->settings.group, "auto")) return true;
+    if (psgd__spec_read(self->context, self->settings.group, 1, &self->n, PSGD_F64, &given) != PSGD_OK) return false;
+    bool same = psgd__spec_parse(self->context, "tri", &tri) == PSGD_OK && given.root->kind == tri.root->kind;
+    psgd__spec_free(&given);
+    psgd__spec_free(&tri);
+    return same;
 }
 
 static psgd_status create(minimizer *self)

@@ -33,7 +33,7 @@ static double largest(int64_t n, const double *x)
     return max;
 }
 
-/* h <- Hv at x, exact or by central differences. The step moves the unknown that moves most by the cube root of
+/* h <- Hv at x, exact or by central differences. The largest change of an unknown is the cube root of
  * epsilon, relative to its own size or, where that is small, to what P says is the scale of things. */
 static psgd_status product(minimizer *self, const double *v, double *h)
 {

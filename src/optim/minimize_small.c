@@ -3,8 +3,8 @@
  *
  *   M = QHQ', R = triu(M^2 - I), Q <- (I - cR) Q
  *
- * Near the optimum, M = I + E, an update leaves (1 - 4c) E on the diagonal and (1 - 2c) E beside it: c = 1/2 takes away
- * the latter, c = 1/4 the former, and in turn they take away all but squares of E. Further away c is 0.6 / (||M||^2 +
+ * Near the optimum, M = I + E, an update leaves (1 - 4c) E on the diagonal and (1 - 2c) E off it: c = 1/2 removes
+ * the latter, c = 1/4 the former, and in turn they remove all but squares of E. Further away c is 0.6 / (||M||^2 +
  * 1). Everywhere c R_ii < 1, so the diagonal of Q stays positive. An update takes about 1.5 n^3 multiplications. The
  * sizes below 5 are compiled apart, with loops that are known when they are. */
 #include "optim/minimize.h"

@@ -1,8 +1,8 @@
 /* The optimizer, and what a method must provide.
  *
- * optimizer.c checks every argument, step.c does what all methods share (what is not finite, schedules, the fit of the
- * preconditioners, clipping, weight decay), a method turns gradients into directions. To add one: a file with its
- * table, a line in methods.h. */
+ * optimizer.c and take_step.c check every argument, step/step.c does what all methods share (non-finite values,
+ * schedules, the fit of the preconditioners, clipping, weight decay), a method turns gradients into directions. To add
+ * one: a file with its table, a line in methods.h. */
 #ifndef PSGD_OPTIM_OPTIM_H
 #define PSGD_OPTIM_OPTIM_H
 
@@ -46,15 +46,15 @@ typedef struct optim_settings {
 extern const option_row psgd__optim_options[];
 extern const int psgd__optim_option_count;
 
-/* What untyped code knows about a method. The presets are defaults where methods differ. */
+/* What untyped code knows about a method. The presets are defaults that depend on the method. */
 typedef struct method_kind {
     const char *name, *summary;
     double lr, momentum, beta2, decay; /* presets */
-    bool fits;                         /* has a preconditioner a tensor */
+    bool fits;                         /* has a preconditioner for each tensor */
     bool products;                     /* takes (v, Hv) on update steps; with fits: as the criterion says */
-    bool searches;                     /* only by iterate: makes evaluations of its own */
+    bool searches;                     /* only by iterate: it evaluates the objective where it needs to */
     bool nesterov;                     /* always */
-    bool rows;                         /* takes gradients of some rows; the state of the others stays */
+    bool rows;                         /* takes row-sparse gradients; the state of absent rows stays */
 } method_kind;
 
 typedef struct part {
@@ -86,19 +86,19 @@ struct psgd_optimizer {
     psgd_dtype dtype;
     optim_settings settings;
     const method_kind *kind;
-    const void *ops; /* method_ops of the number type */
+    const void *ops; /* method_ops of the dtype */
     int part_count;
     part *parts;
     int64_t total, largest;
-    int64_t scratch; /* the method's place in the workspace */
+    int64_t scratch; /* the method's offset in the workspace */
     workspace work;
     void *state; /* slab */
     int64_t state_size;
     void *direction;      /* [total], where a step cannot be taken in one pass */
-    void *probe;          /* [largest * pairs], where v is drawn here; for small tensors a slice a thread */
+    void *probe;          /* [largest * pairs], where v is drawn here; for small tensors a slice per thread */
     int64_t probe_stride; /* from slice to slice */
-    psgd_precond *joint;  /* the one of all tensors, where the option says so; theirs are NULL then */
-    void *packed;         /* slab for the parts' */
+    psgd_precond *joint;  /* of all tensors, with the option joint; those of the parts are NULL then */
+    void *packed;         /* slab of the parts' packed */
     void **row_theta;     /* [part_count] while a step runs on rows */
     optim_counters now;
     char note[OPTIM_NOTE];
@@ -114,7 +114,7 @@ static inline bool optim_uses_products(const psgd_optimizer *self)
     return self->kind->fits ? self->settings.fit.criterion == CRITERION_NEWTON : self->kind->products;
 }
 
-/* For a tensor with row-sparse gradients: whether method and options can do with those. */
+/* Whether method and options support row-sparse gradients of this tensor. */
 psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given);
 
 /* The fit of a tensor's preconditioner, or of its second moment of products, is due on the coming step. */

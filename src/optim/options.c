@@ -1,5 +1,5 @@
-/* The options of an optimizer, one row each; those of its preconditioners (precond/options.c) come after them. Rows
- * without a default have one for each method. */
+/* The options of an optimizer, one row each; those of its preconditioners (precond/options.c) follow them. Rows without
+ * a default have one for each method. */
 #include "optim/optim.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ const option_row psgd__optim_options[] = {
     {"lr-floor", OPTION_NUMBER, FIELD(lr_schedule.floor), "0", .min = 0, .max = 1,
      .help = "schedule cosine: ends at this times lr"},
     {"step-schedule", OPTION_CHOICE, FIELD(step_schedule.kind), "constant", .choices = schedules,
-     .help = "the same for step, the step size of the fit"},
+     .help = "the same for step, the learning rate of the preconditioner"},
     {"step-every", OPTION_COUNT, FIELD(step_schedule.every), "1000", .min = 1, .max = 1e15,
      .help = "as lr-every, for step"},
     {"step-factor", OPTION_NUMBER, FIELD(step_schedule.factor), "0.25", .min = 0, .max = 1, .above = true,
@@ -42,18 +42,18 @@ const option_row psgd__optim_options[] = {
     {"apply", OPTION_CHOICE, FIELD(apply), "p", .choices = applied,
      .help = "psgd: step along P g, P^2 g, P^2 g / batch (with the option unbiased), or Q g"},
     {"clip", OPTION_NUMBER, FIELD(clip), "0", .min = 0, .max = HUGE_VAL,
-     .help = "Omega: the largest norm of the direction over all tensors; 0: any"},
+     .help = "max norm of the direction over all tensors (the paper's Omega); 0: any"},
     {"clip-by", OPTION_CHOICE, FIELD(clip_by), "absolute", .choices = clips,
      .help = "sqrt: clip is per square root of the number of parameters"},
     {"clip-element", OPTION_NUMBER, FIELD(clip_element), "0", .min = 0, .max = HUGE_VAL,
-     .help = "the largest entry of the direction; 0: any"},
+     .help = "max |entry| of the direction; 0: any"},
     {"clip-rms", OPTION_NUMBER, FIELD(clip_rms), "0", .min = 0, .max = HUGE_VAL,
-     .help = "the largest root mean square of the direction of a tensor; 0: any"},
+     .help = "max root mean square of the direction of a tensor; 0: any"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", .min = 0, .max = HUGE_VAL, .help = "adds l2 theta to the gradient"},
     {"decay", OPTION_NUMBER, FIELD(decay), NULL, .min = 0, .max = HUGE_VAL,
      .help = "decoupled: theta shrinks by mu decay in a step [by method]"},
     {"update-every", OPTION_COUNT, FIELD(update_every), "1", .min = 1, .max = 1e15,
-     .help = "fit the preconditioner every so many steps"},
+     .help = "fit the preconditioner every so many steps of a tensor"},
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
@@ -68,9 +68,9 @@ const option_row psgd__optim_options[] = {
      .help = "adam and its like, esgd: added to the root of the squares"},
     {"power", OPTION_NUMBER, FIELD(power), "1", .min = 0, .max = 1, .above = true,
      .help = "kfac: the power of the inverse Fisher matrix; 0.5 is what psgd fits"},
-    {"memory", OPTION_COUNT, FIELD(memory), "6", .min = 1, .max = 1000, .help = "lbfgs: pairs that are kept"},
+    {"memory", OPTION_COUNT, FIELD(memory), "6", .min = 1, .max = 1000, .help = "lbfgs: number of pairs that are kept"},
     {"cg-iterations", OPTION_COUNT, FIELD(cg_iterations), "50", .min = 1, .max = 1e9,
-     .help = "newton-cg: the most products of one step"},
+     .help = "newton-cg: max number of products per step"},
     {"cg-tolerance", OPTION_NUMBER, FIELD(cg_tolerance), "0.1", .min = 0, .max = 1, .above = true,
      .help = "newton-cg: the residual at which a step is good enough, relative to the gradient"},
     {"group", OPTION_TEXT, FIELD(group), "diag", .help = "psgd: group of tensors that do not name one"},
@@ -82,7 +82,7 @@ const option_row psgd__optim_options[] = {
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .min = 0, .max = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},
     {"check", OPTION_FLAG, FIELD(check), "yes",
-     .help = "no: the caller vouches that gradients are finite, and they are read once instead of twice"},
+     .help = "no: the caller vouches that gradients are finite, which saves reading them once"},
 };
 
 const int psgd__optim_option_count = (int)(sizeof psgd__optim_options / sizeof psgd__optim_options[0]);

@@ -1,4 +1,4 @@
-/* How a step size changes over time. */
+/* How a learning rate changes over time. */
 #ifndef PSGD_OPTIM_SCHEDULE_H
 #define PSGD_OPTIM_SCHEDULE_H
 
@@ -13,7 +13,7 @@ typedef struct schedule {
     double floor; /* cosine: ends at floor times the start */
 } schedule;
 
-/* The factor on a step size at a step (from 0) of total. plateau is what validations have made of it. */
+/* The factor on a learning rate at a step (from 0) of total. plateau is the product of the factors so far. */
 double psgd__schedule_factor(const schedule *s, int64_t step, int64_t total, double plateau);
 
 /* A ramp (step + 1) / warmup over the first steps, then 1. */

@@ -6,7 +6,7 @@ typedef struct point {
     double a, value, slope;
 } point;
 
-/* Where the cubic through both points and slopes is least, kept away from the ends of the interval. */
+/* The minimum of the cubic through both points and slopes, kept away from the ends of the interval. */
 static double interpolate(const point *p, const point *q)
 {
     double low = fmin(p->a, q->a), high = fmax(p->a, q->a), width = high - low;

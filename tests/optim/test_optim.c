@@ -102,7 +102,7 @@ static void squares_of_f32_gradients_stay_in_range(void **state)
     psgd_optimizer_free(o);
 }
 
-/* One pass and two passes are the same numbers. */
+/* One pass and two passes give the same values. */
 static void clipping_that_never_clips_changes_nothing(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void schedules_are_what_they_say(void **state)
     psgd_optimizer_free(o);
 }
 
-static void updates_come_as_often_as_asked(void **state)
+static void updates_come_as_often_as_set(void **state)
 {
     (void)state;
     double x[] = {1, 1}, g[] = {0.1, 0.2};
@@ -530,7 +530,7 @@ int main(void)
         cmocka_unit_test(clipping_that_never_clips_changes_nothing),
         cmocka_unit_test(clipping_is_joint_over_tensors),
         cmocka_unit_test(schedules_are_what_they_say),
-        cmocka_unit_test(updates_come_as_often_as_asked),
+        cmocka_unit_test(updates_come_as_often_as_set),
         cmocka_unit_test(every_method_lowers_a_quadratic),
         cmocka_unit_test(drawn_v_depends_on_seed_step_and_tensor_alone),
         cmocka_unit_test(both_ways_in_are_the_same),

@@ -1,4 +1,4 @@
-/* The option joint: several tensors as one vector are what one tensor of all their numbers is. */
+/* The option joint: several tensors as one vector behave as one tensor of all their elements. */
 #include "support.h"
 
 #include <unistd.h>
@@ -95,7 +95,7 @@ static const with settings[] = {
     {{"lr", "0.01", "criterion", "fisher", "unbiased", "yes", "batch", "8", "apply", "inverse-fisher"}},
 };
 
-/* To a few roundings: kernels take other numbers together where tensors begin elsewhere. */
+/* To a few roundings: kernels group elements differently where tensors begin elsewhere. */
 static void joint_is_one_tensor(void **state)
 {
     (void)state;

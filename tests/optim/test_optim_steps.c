@@ -1,8 +1,8 @@
-/* Steps of psgd with every option that shapes them, beside the formulas written out here: Q = diag(q) with the Fisher
- * or the Newton type criterion, over two tensors. */
+/* Steps of psgd with every option that shapes them, compared with the formulas written out here: Q = diag(q) with the
+ * Fisher or the Newton type criterion, over two tensors. */
 #include "support.h"
 
-enum { N = 5, FIRST = 2, STEPS = 40 }; /* the first tensor has FIRST of the N numbers */
+enum { N = 5, FIRST = 2, STEPS = 40 }; /* the first tensor has FIRST of the N elements */
 
 static const int64_t sizes[2] = {FIRST, N - FIRST};
 static const psgd_tensor tensors[2] = {{.ndim = 1, .shape = &sizes[0]}, {.ndim = 1, .shape = &sizes[1]}};
@@ -14,7 +14,8 @@ typedef struct with {
 
 /* What the options say, in words of the formulas. */
 typedef struct rule {
-    bool newton, nesterov, whiten_momentum, unbiased, root; /* root: clip is per square root of the numbers */
+    bool newton, nesterov, whiten_momentum, unbiased,
+        root; /* root: clip is per square root of the number of parameters */
     double momentum, damping, l2, decay, batch, average;
     int power; /* of P */
     double clip, clip_element, clip_rms;
@@ -234,7 +235,7 @@ static void schedules_of_both_step_sizes(void **state)
         (rule){.every = 3, .unbiased = true, .batch = 4, .average = 0.9});
 }
 
-/* Counts of updates beside their expectation: within five standard deviations of a sum of independent draws. */
+/* Counts of updates compared with their expectation: within five standard deviations of a sum of independent draws. */
 static void check_updates(with set, double (*chance)(int step), int every)
 {
     enum { LONG = 4000 };

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* s, then a number that counts updates. */
+/* s, then the count of updates. */
 static int64_t esgd_size(const psgd_optimizer *self, const part *p)
 {
     (void)self;

@@ -3,8 +3,8 @@
  *
  * From gradients: L = E[GG'], A = E[G'G], each over the root of the common trace, so that L (x) A is the Fisher matrix
  * where G = delta x' with independent delta and x. From activations x and output gradients delta, where the caller
- * gives them: L = E[delta delta'], A = E[xx']. Both factors get the root of the damping added to their diagonal. Modes
- * after the first count as one; a tensor of one mode has a diagonal: d = g / (E[g^2] + damping)^p.
+ * gives them: L = E[delta delta'], A = E[xx']. Both factors get the root of the damping added to their diagonal.
+ * Dimensions after the first count as one; a vector has a diagonal: d = g / (E[g^2] + damping)^p.
  *
  * State of a matrix: L, A, L^-p, A^-p, then updates made and rows observed. */
 #include "la/matrix/blas.h"
@@ -134,14 +134,14 @@ static void kfac_advance(const method_args *a)
 static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, const real *x, const real *delta)
 {
     sides s = sides_of(p);
-    if (!s.n) return psgd__fail(PSGD_ERR_UNSUPPORTED, "a tensor of one mode has no inputs and outputs to observe");
+    if (!s.n) return psgd__fail(PSGD_ERR_UNSUPPORTED, "a vector has no inputs and outputs to observe");
     double max = (double)la_max_abs(count * s.n, x) + (double)la_max_abs(count * s.m, delta);
     if (!isfinite(max)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "an activation or output gradient is not finite; nothing has changed");
     }
     factors f = factors_of(p);
     double keep = self->settings.beta2, gain = (1 - keep) / (double)count;
-    if (*f.observed == 0) { /* what gradients had made so far is of another scale */
+    if (*f.observed == 0) { /* factors from gradients have another scale */
         la_scale(s.m * s.m, 0, f.L);
         la_scale(s.n * s.n, 0, f.A);
         *f.updates = 0;

@@ -31,9 +31,10 @@ typedef struct method_ops {
     void (*reserve)(psgd_optimizer *self);                      /* scratch in the workspace */
     void (*leave_out)(psgd_optimizer *self, const part *p);     /* instead of advance: it has no gradient */
     void (*finish)(psgd_optimizer *self, bool pairs); /* after advance of all; there is what a fit needs; needs whole */
-    bool (*beside)(const part *p); /* advance of this tensor may run beside that of others, in a slice of scratch */
-    bool (*heavy)(const part *p);  /* of these, one whose products are worth several threads */
-    bool whole;                    /* advance needs all of g before it writes: out must not be x */
+    bool (*concurrent)(const part *p); /* advance may run at the same time as that of other tensors, each in a slice of
+                                          scratch */
+    bool (*heavy)(const part *p);      /* of these, one whose products are worth several threads */
+    bool whole;                        /* advance needs all of g before it writes: out must not be x */
     void (*position)(const psgd_optimizer *self, const part *p, const real *x, real *to);
     psgd_status (*observe)(psgd_optimizer *self, part *p, int64_t count, const real *a, const real *d);
     psgd_status (*iterate)(psgd_optimizer *self, void *const *theta, double *loss); /* REQUIRED if kind.searches */
@@ -53,8 +54,8 @@ double psgd__parts_dot(const psgd_optimizer *self, void *const *x, void *const *
 void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y);
 double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
 
-/* The bound objective, counted. Loss and gradient; the product of H with v, exact or by differences of gradients, where
- * g is the gradient at theta. What is not finite is not looked for here. */
+/* The bound objective, counted. Loss and gradient; the product of H with v, exact or by finite differences of
+ * gradients, where g is the gradient at theta. Non-finite values are not looked for here. */
 psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *loss, void *const *gradient);
 psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, double *loss,
                           void *const *h);

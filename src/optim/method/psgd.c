@@ -188,7 +188,7 @@ static void psgd_advance(const method_args *a)
     }
 }
 
-static bool psgd_beside(const part *p)
+static bool psgd_concurrent(const part *p)
 {
     return p->precond && !p->rows && psgd__precond_runs_beside(p->precond);
 }
@@ -208,7 +208,7 @@ const method_ops METHOD_OPS(psgd) = {
     .leave_out = psgd_leave_out,
     .finish = psgd_finish,
     .size = psgd_size,
-    .beside = psgd_beside,
+    .concurrent = psgd_concurrent,
     .heavy = psgd_heavy,
     .whole = true,
 };

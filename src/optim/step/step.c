@@ -174,10 +174,10 @@ static void advance_one(const tensors *t, int i)
     ops->advance(&a);
 }
 
-static bool runs_beside(const psgd_optimizer *self, int i)
+static bool runs_concurrently(const psgd_optimizer *self, int i)
 {
     const method_ops *ops = self->ops;
-    return self->work.stride > 0 && self->parts[i].present && ops->beside && ops->beside(&self->parts[i]);
+    return self->work.stride > 0 && self->parts[i].present && ops->concurrent && ops->concurrent(&self->parts[i]);
 }
 
 static bool is_heavy(void *data, int i)
@@ -185,13 +185,13 @@ static bool is_heavy(void *data, int i)
     const tensors *t = data;
     const psgd_optimizer *self = t->args.self;
     const method_ops *ops = self->ops;
-    return runs_beside(self, i) && ops->heavy && ops->heavy(&self->parts[i]);
+    return runs_concurrently(self, i) && ops->heavy && ops->heavy(&self->parts[i]);
 }
 
 static void advance_small(void *data, int i)
 {
     const tensors *t = data;
-    if (runs_beside(t->args.self, i)) advance_one(t, i);
+    if (runs_concurrently(t->args.self, i)) advance_one(t, i);
 }
 
 static void advance_all(tensors *t)
@@ -201,7 +201,7 @@ static void advance_all(tensors *t)
     if (threads > self->work.slices) threads = self->work.slices;
     if (self->work.stride > 0) la_tasks(self->part_count, threads, is_heavy, advance_small, t);
     for (int i = 0; i < self->part_count; i++) {
-        if (!runs_beside(self, i)) advance_one(t, i);
+        if (!runs_concurrently(self, i)) advance_one(t, i);
     }
     for (int i = 0; i < self->part_count; i++) {
         self->now.fits += self->parts[i].fitted;
@@ -299,7 +299,7 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     int64_t probe;
     if (!psgd__mul_fits(self->largest, set->fit.pairs, &probe)) probe = INT64_MAX;
     for (int i = 0; i < self->part_count; i++) {
-        if (!runs_beside(self, i)) continue;
+        if (!runs_concurrently(self, i)) continue;
         int64_t size = self->parts[i].n * set->fit.pairs;
         if (size > self->probe_stride) self->probe_stride = size;
     }
@@ -308,7 +308,7 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     self->direction = psgd__alloc(self->context, apart ? self->total : 0, sizeof(real));
     self->probe = psgd__alloc(self->context, probes ? probe : 0, sizeof(real));
     if (!self->state || !self->direction || !self->probe) {
-        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the state of %s over %lld numbers", self->kind->name,
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the state of %s over %lld parameters", self->kind->name,
                           (long long)self->total);
     }
     int64_t at = 0;

@@ -1,4 +1,4 @@
-/* Small tensors of one optimizer run side by side; what they become does not depend on it. */
+/* Small tensors of one optimizer run concurrently; the results do not depend on it. */
 #include "support.h"
 
 #include "la/pool.h"
@@ -102,7 +102,7 @@ static void release(problem *p)
     }
 }
 
-/* The same to the bit: one thread does each small tensor either way, or takes parts of its products; the large one has
+/* The same bit-for-bit: one thread does each small tensor either way, or takes parts of its products; the large one has
  * no BLAS in it. */
 static void steps_do_not_depend_on_it(void **state)
 {
