@@ -8,90 +8,49 @@
 #include "core/memory.h"
 #include "train/checkpoint.h"
 
-#define LANGUAGE_FIT(criterion, group)                                                                                 \
-    {"optimizer", "psgd"}, {"criterion", criterion}, {"group", group}, {"lr", "0.1"}, {"step", "0.01"},                \
-        {"damping", "0"}, {"init-scale", "1"},                                                                         \
-    {                                                                                                                  \
-        "clip", "100"                                                                                                  \
-    }
+#define LANGUAGE_FIT "optimizer=psgd;lr=0.1;step=0.01;damping=0;init-scale=1;clip=100;criterion="
 
 /* Section 7.3 and Appendix A. In the matrix of the words the triangle of scaw is on the side of the features. */
 static const paper_method language_methods[] = {
-    {"sgd", {{"optimizer", "sgd"}, {"lr", "20"}, {"clip", "0.25"}}},
-    {"momentum", {{"optimizer", "momentum"}, {"lr", "1"}, {"momentum", "0.9"}, {"clip", "0.25"}}},
-    {"adam", {{"optimizer", "adam"}, {"lr", "0.005"}, {"epsilon", "1e-6"}}},
-    {"sparse-adam", {{"optimizer", "sparse-adam"}, {"lr", "0.005"}, {"epsilon", "1e-6"}}},
-    {"fisher-diag", {LANGUAGE_FIT("fisher", "diag")}},
-    {"fisher-scan", {LANGUAGE_FIT("fisher", "scan")}},
-    {"fisher-scaw", {LANGUAGE_FIT("fisher", "scaw")}},
-    {"newton-diag", {LANGUAGE_FIT("newton", "diag")}},
-    {"newton-scan", {LANGUAGE_FIT("newton", "scan")}},
-    {"newton-scaw", {LANGUAGE_FIT("newton", "scaw")}},
-    {"newton-scan-10", {LANGUAGE_FIT("newton", "scan"), {"update-every", "10"}}},
-    {"newton-scaw-10", {LANGUAGE_FIT("newton", "scaw"), {"update-every", "10"}}},
+    {"sgd", "optimizer=sgd;lr=20;clip=0.25"},
+    {"momentum", "optimizer=momentum;lr=1;momentum=0.9;clip=0.25"},
+    {"adam", "optimizer=adam;lr=0.005;epsilon=1e-6"},
+    {"sparse-adam", "optimizer=sparse-adam;lr=0.005;epsilon=1e-6"},
+    {"fisher-diag", LANGUAGE_FIT "fisher;group=diag"},
+    {"fisher-scan", LANGUAGE_FIT "fisher;group=scan"},
+    {"fisher-scaw", LANGUAGE_FIT "fisher;group=scaw"},
+    {"newton-diag", LANGUAGE_FIT "newton;group=diag"},
+    {"newton-scan", LANGUAGE_FIT "newton;group=scan"},
+    {"newton-scaw", LANGUAGE_FIT "newton;group=scaw"},
+    {"newton-scan-10", LANGUAGE_FIT "newton;group=scan;update-every=10"},
+    {"newton-scaw-10", LANGUAGE_FIT "newton;group=scaw;update-every=10"},
     {0},
 };
 
-static const train_setting language_common[] = {
-    {"model", "lm"},
-    {"layers", "2"},
-    {"batch", "20"},
-    {"back", "35"},
-    {"seed", "1"},
-    {"log-every", "20"},
-    {"checkpoint-every", "500"},
-    {"lr-schedule", "plateau"},
-    {0},
-};
-static const train_setting language_text[] = {
-    {"task", "wikitext2"}, {"hidden", "200"}, {"dropout", "0.2"}, {"epochs", "1"}, {0}};
-static const train_setting language_synthetic[] = {
-    {"task", "synthetic language"}, {"hidden", "50"}, {"dropout", "0"}, {"epochs", "2"}, {0}};
-
-#define IMAGENET_FIT(criterion, spec, rate)                                                                            \
-    {"optimizer", criterion}, {"group", spec}, {"lr", rate}, {"step", "0.01"},                                         \
-    {                                                                                                                  \
-        "init-scale", "0.1"                                                                                            \
-    }
+#define IMAGENET_FISHER "optimizer=psgd-fisher;lr=5e-5;step=0.01;init-scale=0.1;damping=0.001;group="
+#define IMAGENET_NEWTON "optimizer=psgd-newton;lr=0.01;step=0.01;init-scale=0.1;group="
 
 /* Section 7.2. */
 static const paper_method imagenet_methods[] = {
-    {"adam", {{"optimizer", "adam"}, {"lr", "5e-5"}}},
-    {"batch-norm", {{"optimizer", "momentum"}, {"lr", "0.002"}, {"momentum", "0.9"}, {"normalise", "yes"}}},
-    {"momentum", {{"optimizer", "momentum"}, {"lr", "0.002"}, {"momentum", "0.9"}}},
-    {"fisher-scan", {IMAGENET_FIT("psgd-fisher", "scan", "5e-5"), {"damping", "0.001"}}},
-    {"newton-scan", {IMAGENET_FIT("psgd-newton", "scan", "0.01")}},
-    {"fisher-diag", {IMAGENET_FIT("psgd-fisher", "diag", "5e-5"), {"damping", "0.001"}}},
-    {"newton-diag", {IMAGENET_FIT("psgd-newton", "diag", "0.01")}},
-    {"newton-scan-10", {IMAGENET_FIT("psgd-newton", "scan", "0.01"), {"update-every", "10"}}},
+    {"adam", "optimizer=adam;lr=5e-5"},
+    {"batch-norm", "optimizer=momentum;lr=0.002;momentum=0.9;normalise=yes"},
+    {"momentum", "optimizer=momentum;lr=0.002;momentum=0.9"},
+    {"fisher-scan", IMAGENET_FISHER "scan"},
+    {"newton-scan", IMAGENET_NEWTON "scan"},
+    {"fisher-diag", IMAGENET_FISHER "diag"},
+    {"newton-diag", IMAGENET_NEWTON "diag"},
+    {"newton-scan-10", IMAGENET_NEWTON "scan;update-every=10"},
     {0},
 };
-
-static const train_setting imagenet_common[] = {
-    {"model", "alexnet"},
-    {"subtract-mean", "yes"},
-    {"batch", "128"},
-    {"epochs", "40"},
-    {"lr-factor", "0.1"},
-    {"l2", "5e-4"},
-    {"dropout", "0.5"},
-    {"seed", "1"},
-    {"log-every", "20"},
-    {"checkpoint-every", "1000"},
-    {0},
-};
-static const train_setting imagenet_full[] = {{"task", "AlexNet"}, {"size", "full"},  {"height", "227"},
-                                              {"width", "227"},    {"resize", "256"}, {0}};
-static const train_setting imagenet_small[] = {
-    {"task", "AlexNet, small"}, {"size", "small"}, {"height", "32"}, {"width", "32"}, {"resize", "32"}, {0}};
 
 static const paper_experiment experiments[] = {
     {.name = "wikitext2",
      .source = "text",
      .methods = language_methods,
      .standard = "sgd,fisher-scan,newton-scan-10,newton-scaw-10",
-     .common = language_common,
-     .variant = {language_text, language_synthetic},
+     .common = "model=lm;layers=2;batch=20;back=35;seed=1;log-every=20;checkpoint-every=500;lr-schedule=plateau",
+     .variant = {"task=wikitext2;hidden=200;dropout=0.2;epochs=1",
+                 "task=synthetic language;hidden=50;dropout=0;epochs=2"},
      .flags = {"epochs", "steps", "dropout", "hidden", "batch", "back", "untied", "seed", "log-every",
                "checkpoint-every"},
      .may_change = {"data"}, /* the vocabulary tells another text */
@@ -102,8 +61,10 @@ static const paper_experiment experiments[] = {
      .source = "images",
      .methods = imagenet_methods,
      .standard = "adam,batch-norm,momentum,fisher-scan,newton-scan,fisher-diag,newton-diag",
-     .common = imagenet_common,
-     .variant = {imagenet_full, imagenet_small},
+     .common = "model=alexnet;subtract-mean=yes;batch=128;epochs=40;lr-factor=0.1;l2=5e-4;dropout=0.5;seed=1;"
+               "log-every=20;checkpoint-every=1000",
+     .variant = {"task=AlexNet;size=full;height=227;width=227;resize=256",
+                 "task=AlexNet, small;size=small;height=32;width=32;resize=32"},
      .flags = {"epochs", "steps", "dropout", "batch", "seed", "log-every", "checkpoint-every", "cache", "truth",
                "decode-threads", "random-crop", "mirror"},
      .columns = {{"test loss", "test_loss", 10, 4, 0, 1},
@@ -124,7 +85,8 @@ const paper_experiment *psgd__paper_find(const char *name)
 typedef struct settings {
     train_setting list[TRAIN_MAX_SETTINGS];
     int count;
-    char epochs[32]; /* of half a run */
+    char preset[1024], epochs[32]; /* of the experiment and the method, cut into names and values; half of a run's */
+    size_t used;
 } settings;
 
 static const char *value_of(const settings *from, const char *name)
@@ -146,21 +108,30 @@ static void set(settings *to, const char *name, const char *value)
     if (to->count < TRAIN_MAX_SETTINGS) to->list[to->count++] = (train_setting){name, value};
 }
 
-static void set_all(settings *to, const train_setting *list, int count)
+/* "name=value;name=value" */
+static void set_preset(settings *to, const char *preset)
 {
-    for (int i = 0; i < count && list[i].name; i++) set(to, list[i].name, list[i].value);
+    char *at = to->preset + to->used, *next, *value;
+    snprintf(at, sizeof to->preset - to->used, "%s", preset);
+    to->used += strlen(at) + 1;
+    for (char *name = strtok_r(at, ";", &next); name; name = strtok_r(NULL, ";", &next)) {
+        value = strchr(name, '=');
+        *value = 0;
+        set(to, name, value + 1);
+    }
 }
 
 static void collect(const paper_experiment *experiment, const paper_choice *choice, const paper_method *method,
                     const char *folder, settings *to)
 {
-    set_all(to, experiment->common, PAPER_FLAGS);
-    set_all(to, experiment->variant[choice->variant], PAPER_FLAGS);
+    set_preset(to, experiment->common);
+    set_preset(to, experiment->variant[choice->variant]);
+    set_preset(to, method->preset);
     set(to, "out", folder);
     set(to, "name", method->name);
-    set_all(to, method->options, PAPER_OPTIONS);
-    set_all(to, choice->given, choice->given_count);
-    if (value_of(to, "group")) set_all(to, choice->fit, choice->fit_count);
+    for (int i = 0; i < choice->given_count; i++) set(to, choice->given[i].name, choice->given[i].value);
+    bool fits = value_of(to, "group") != NULL;
+    for (int i = 0; fits && i < choice->fit_count; i++) set(to, choice->fit[i].name, choice->fit[i].value);
     if (!value_of(to, "lr-factor")) return;
     /* mu for the first half of the epochs, mu times lr-factor for the second */
     snprintf(to->epochs, sizeof to->epochs, "%lld", (atoll(value_of(to, "epochs")) + 1) / 2);

@@ -4,12 +4,11 @@
 
 #include "train/train.h"
 
-enum { PAPER_OPTIONS = 10, PAPER_COLUMNS = 4, PAPER_FLAGS = 24 };
+enum { PAPER_COLUMNS = 4, PAPER_FLAGS = 24 };
 
-/* A method with the settings of the paper. */
+/* A method with the settings of the paper, "name=value;name=value". */
 typedef struct paper_method {
-    const char *name;
-    train_setting options[PAPER_OPTIONS]; /* ends with a NULL name */
+    const char *name, *preset;
 } paper_method;
 
 /* A column of the table of results: add + factor times a number of the final record. */
@@ -23,10 +22,9 @@ typedef struct paper_experiment {
     const char *name, *source;       /* of the source of --data */
     const paper_method *methods;     /* ends with a NULL name */
     const char *standard;            /* the methods that run unless others are named */
-    const train_setting *common;     /* these lists end with a NULL name */
-    const train_setting *variant[2]; /* imagenet: full, small; wikitext2: a text, a synthetic one */
+    const char *common, *variant[2]; /* presets; imagenet: full, small; wikitext2: a text, a synthetic one */
     const char *flags[PAPER_FLAGS];  /* those of the command that are settings; end with NULL */
-    const char *may_change[4];       /* settings that a run may be resumed with another value of, besides the usual */
+    const char *may_change[4];       /* settings that a resumed run may have another value of, besides the usual ones */
     paper_column columns[PAPER_COLUMNS + 1]; /* of the table, after steps, epochs, seconds and ms/step */
     bool report;                             /* the runs end with a page */
 } paper_experiment;

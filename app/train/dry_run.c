@@ -1,5 +1,4 @@
 /* What a run would be, without running it. */
-#include "optim/optim.h"
 #include "train/trainer.h"
 
 static void describe_matrix(const trainer *self, int i, text *to)
@@ -29,7 +28,8 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
                    s->data);
     t->ops->describe(t, to);
     psgd__text_add(to, "\noptimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
-                   self->optimizer->kind->fits ? "as below" : "none", psgd_optimizer_rate(self->optimizer));
+                   psgd_optimizer_precond(self->optimizer, 0) ? "as below" : "none",
+                   psgd_optimizer_rate(self->optimizer));
     for (int i = 0; i < self->tensors; i++) describe_matrix(self, i, to);
     psgd__text_add(to, "parameters %s\n", psgd__thousands(self->parameters, digits));
     psgd__text_add(to, "steps      %lld of batch %lld, %lld an epoch\n", (long long)self->total, (long long)s->batch,

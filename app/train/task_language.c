@@ -17,16 +17,6 @@ typedef struct language {
     char *state;     /* carried, set aside while a split is scored */
 } language;
 
-static language *as_language(task *self)
-{
-    return (language *)self;
-}
-
-static const language *as_const(const task *self)
-{
-    return (const language *)self;
-}
-
 static psgd_status check_sizes(const language *self)
 {
     const train_config *config = self->base.config;
@@ -68,7 +58,7 @@ static psgd_status language_open(const train_config *config, task **opened)
 
 static psgd_status language_prepare(task *base)
 {
-    language *self = as_language(base);
+    language *self = (language *)base;
     const train_config *config = base->config;
     void *state;
     int64_t size = psgd_graph_state(base->full.graph, &state);
@@ -83,7 +73,7 @@ static psgd_status language_prepare(task *base)
 
 static void language_close(task *base)
 {
-    language *self = as_language(base);
+    language *self = (language *)base;
     psgd_graph_free(self->own.graph);
     psgd__corpus_free(&self->text);
     psgd__free(base->config->context, self->state);
@@ -118,7 +108,7 @@ static int64_t fill(const language *self, const train_graph *to, corpus_split sp
 
 static psgd_status language_load(task *base, int64_t step)
 {
-    const language *self = as_const(base);
+    const language *self = (const language *)base;
     int64_t within = step % base->steps_per_epoch, length = self->text.text[TEXT_TRAIN].count / base->full.n;
     if (within == 0) psgd_graph_reset(base->full.graph);
     fill(self, &base->full, TEXT_TRAIN, length, within);
@@ -145,7 +135,7 @@ static psgd_status mean_loss(const language *self, const train_graph *g, corpus_
 
 static psgd_status language_score(task *base, bool is_test, const void *theta, train_score *score)
 {
-    language *self = as_language(base);
+    language *self = (language *)base;
     const train_graph *g = self->own.graph ? &self->own : &base->full;
     void *state;
     size_t bytes = (size_t)psgd_graph_state(g->graph, &state) * psgd_dtype_size(base->config->dtype);
@@ -160,7 +150,7 @@ static psgd_status language_score(task *base, bool is_test, const void *theta, t
 static int language_point(const task *base, bool training, const train_score *score, double rate, metric *to)
 {
     (void)training;
-    double entropy = as_const(base)->text.entropy;
+    double entropy = ((const language *)base)->text.entropy;
     to[0] = (metric){"loss", score->loss};
     to[1] = (metric){"perplexity", exp(score->loss)};
     to[2] = (metric){"lr", rate};
@@ -171,7 +161,7 @@ static int language_point(const task *base, bool training, const train_score *sc
 static int language_final(const task *base, const train_score *valid, const train_score *test, int64_t skipped,
                           metric *to)
 {
-    double entropy = as_const(base)->text.entropy;
+    double entropy = ((const language *)base)->text.entropy;
     to[0] = (metric){"valid_loss", valid->loss};
     to[1] = (metric){"valid_perplexity", valid->perplexity};
     to[2] = (metric){"test_loss", test->loss};
@@ -183,7 +173,7 @@ static int language_final(const task *base, const train_score *valid, const trai
 
 static void language_describe(const task *base, text *to)
 {
-    const corpus *from = &as_const(base)->text;
+    const corpus *from = &((const language *)base)->text;
     psgd__text_add(to, "%lld training, %lld validation and %lld test words, a vocabulary of %lld",
                    (long long)from->text[TEXT_TRAIN].count, (long long)from->text[TEXT_VALID].count,
                    (long long)from->text[TEXT_TEST].count, (long long)from->words.count);
@@ -191,7 +181,7 @@ static void language_describe(const task *base, text *to)
 
 static double language_memory(const task *base)
 {
-    return psgd__task_graph_memory(&as_const(base)->own, false, false);
+    return psgd__task_graph_memory(&((const language *)base)->own, false, false);
 }
 
 const task_ops psgd__task_language = {

@@ -20,16 +20,6 @@ typedef struct samples {
     int64_t *order, ordered; /* of the epoch ordered; -1: of none yet */
 } samples;
 
-static samples *as_samples(task *self)
-{
-    return (samples *)self;
-}
-
-static const samples *as_const(const task *self)
-{
-    return (const samples *)self;
-}
-
 static psgd_status open_splits(samples *self)
 {
     const train_config *config = self->base.config;
@@ -88,7 +78,7 @@ static psgd_status samples_open(const train_config *config, task **opened)
 
 static psgd_status samples_prepare(task *base)
 {
-    samples *self = as_samples(base);
+    samples *self = (samples *)base;
     const psgd_context *context = base->config->context;
     int64_t batch = base->full.n, features = self->train->features, count = self->test->count;
     int64_t max = features > LARGE_SAMPLE && batch < EVAL_BATCH ? batch : EVAL_BATCH, each = count < max ? count : max;
@@ -104,7 +94,7 @@ static psgd_status samples_prepare(task *base)
 
 static void samples_close(task *base)
 {
-    samples *self = as_samples(base);
+    samples *self = (samples *)base;
     const psgd_context *context = base->config->context;
     psgd_graph_free(self->eval.graph);
     psgd_graph_free(self->rest.graph);
@@ -136,7 +126,7 @@ static psgd_status read_into(samples *self, source *from, const train_graph *to,
 
 static psgd_status samples_load(task *base, int64_t step)
 {
-    samples *self = as_samples(base);
+    samples *self = (samples *)base;
     source *from = self->train;
     uint64_t seed = (uint64_t)base->config->settings.seed;
     int64_t epoch = step / base->steps_per_epoch, within = step % base->steps_per_epoch, n = base->full.n;
@@ -187,7 +177,7 @@ static const train_graph *test_batch(const samples *self, int64_t at, int64_t in
 static psgd_status samples_score(task *base, bool is_test, const void *theta, train_score *score)
 {
     (void)is_test; /* there are two splits */
-    samples *self = as_samples(base);
+    samples *self = (samples *)base;
     source *test = self->test;
     double sum = 0, wrong = 0, wrong5 = 0, own;
     int64_t index[EVAL_BATCH];
@@ -212,7 +202,7 @@ static psgd_status samples_score(task *base, bool is_test, const void *theta, tr
 
 static train_reading samples_reading(const task *base)
 {
-    const samples *self = as_const(base);
+    const samples *self = (const samples *)base;
     const source *first = self->train->passed_over ? self->train : self->test;
     return (train_reading){self->train->waited, self->train->passed_over + self->test->passed_over, first->first_bad};
 }
@@ -227,7 +217,7 @@ static int add_metric(metric *to, int count, const char *name, double value)
 /* How reading went, where the source reads ahead. */
 static int add_reading(const task *base, metric *to, int count)
 {
-    if (!as_const(base)->train->announce) return count;
+    if (!((const samples *)base)->train->announce) return count;
     train_reading reading = samples_reading(base);
     to[count] = (metric){"waited_seconds", reading.waited};
     to[count + 1] = (metric){"passed_over", (double)reading.passed_over};
@@ -257,7 +247,7 @@ static int samples_final(const task *base, const train_score *valid, const train
 
 static void samples_describe(const task *base, text *to)
 {
-    const samples *self = as_const(base);
+    const samples *self = (const samples *)base;
     const source *train = self->train;
     psgd__text_add(to, "%lld training and %lld test samples, %lld classes, samples of [", (long long)train->count,
                    (long long)self->test->count, (long long)train->classes);
@@ -268,7 +258,7 @@ static void samples_describe(const task *base, text *to)
 /* Evaluations; a batch as floats, and two of bytes. */
 static double samples_memory(const task *base)
 {
-    const samples *self = as_const(base);
+    const samples *self = (const samples *)base;
     return psgd__task_graph_memory(&self->eval, false, false) + psgd__task_graph_memory(&self->rest, false, false) +
            (sizeof(float) + 2) * (double)(self->train->features * base->full.n);
 }

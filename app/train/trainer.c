@@ -6,7 +6,6 @@
 
 #include "core/memory.h"
 #include "graph/graph.h"
-#include "optim/optim.h"
 #include "train/checkpoint.h"
 
 double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product)
@@ -18,20 +17,13 @@ double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product
 double psgd__trainer_memory(const trainer *self)
 {
     const task *t = self->task;
-    const psgd_optimizer *optimizer = self->optimizer;
-    bool products = optimizer && optimizer->kind->fits && optim_uses_products(optimizer);
+    bool products = psgd_optimizer_uses_products(self->optimizer);
     double element = (double)psgd_dtype_size(self->config.dtype),
            parameters = (double)psgd_graph_parameters(t->full.graph);
     double slabs = (t->ops->keeps_best ? 3 : 2) + (products ? 2 * (double)(self->pairs + 1) : 0);
     double bytes = slabs * parameters * element + psgd__task_graph_memory(&t->full, true, products) +
                    psgd__task_graph_memory(&t->part, true, true) + t->ops->memory(t);
-    if (!optimizer) return bytes;
-    bytes += 2 * (double)optimizer->state_size * element;
-    for (int i = 0; i < self->tensors; i++) {
-        const psgd_precond *precond = psgd_optimizer_precond(optimizer, i);
-        if (precond) bytes += 2 * (double)psgd_precond_state_bytes(precond);
-    }
-    return bytes;
+    return bytes + (self->optimizer ? 2 * (double)psgd_optimizer_state_bytes(self->optimizer) : 0);
 }
 
 static psgd_status check_memory(const trainer *self)
@@ -70,7 +62,7 @@ static psgd_status make_optimizer(trainer *self)
     }
     PSGD_TRY(psgd_optimizer_create(self->context, method, self->tensors, tensors, self->config.dtype,
                                    self->config.optimizer, &self->optimizer));
-    self->pairs = self->optimizer->settings.fit.pairs > 0 ? self->optimizer->settings.fit.pairs : 1;
+    self->pairs = psgd_optimizer_pairs(self->optimizer);
     return PSGD_OK;
 }
 
@@ -171,10 +163,10 @@ static psgd_status prepare(trainer *self, int count, const train_setting *list)
     PSGD_TRY(ops->prepare(self->task));
     PSGD_TRY(check_memory(self));
     PSGD_TRY(allocate(self));
-    if (!strcmp(self->optimizer->kind->name, "kfac")) {
+    if (psgd_optimizer_uses_activations(self->optimizer)) {
         PSGD_TRY(psgd_graph_watch(self->task->full.graph, observe, self));
     }
-    self->by_closure = self->optimizer->kind->searches || config->settings.hv == HV_DIFFERENCE;
+    self->by_closure = psgd_optimizer_needs_objective(self->optimizer) || config->settings.hv == HV_DIFFERENCE;
     self->total = config->settings.epochs * self->task->steps_per_epoch;
     if (config->settings.steps && config->settings.steps < self->total) self->total = config->settings.steps;
     return psgd__model_start(self->context, config->kind, self->task->full.graph, config->dtype,

@@ -54,6 +54,12 @@ int psgd_optimizer_option(const char *method, int index, psgd_option_info *optio
 /* Help for the options, one line each. Free it with psgd_text_free. */
 psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help);
 
+/* What the method, with its options, takes besides gradients. */
+int psgd_optimizer_uses_products(const psgd_optimizer *optimizer);    /* 1: Hessian-vector products, on some steps */
+int64_t psgd_optimizer_pairs(const psgd_optimizer *optimizer);        /* the pairs (v, h) of such a step */
+int psgd_optimizer_uses_activations(const psgd_optimizer *optimizer); /* 1: see psgd_optimizer_observe */
+int psgd_optimizer_needs_objective(const psgd_optimizer *optimizer);  /* 1: it searches; only bind and iterate work */
+
 /* Changes an option between steps: lr (which schedules then multiply), decay, momentum (which stays 0, or above 0) or
  * step, the learning rate of the preconditioners. It is not part of the state. */
 psgd_status psgd_optimizer_set_number(psgd_optimizer *optimizer, const char *option, double value);

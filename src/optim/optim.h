@@ -54,6 +54,7 @@ typedef struct method_kind {
     bool products;                     /* takes (v, Hv) on update steps; with fits: as the criterion says */
     bool searches;                     /* only by iterate: it evaluates the objective where it needs to */
     bool nesterov;                     /* always */
+    bool observes;                     /* takes activations */
     bool rows;                         /* takes row-sparse gradients; the state of absent rows stays */
 } method_kind;
 

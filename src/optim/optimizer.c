@@ -368,6 +368,26 @@ psgd_status psgd_optimizer_validate(psgd_optimizer *self, double loss)
     return PSGD_OK;
 }
 
+int psgd_optimizer_uses_products(const psgd_optimizer *self)
+{
+    return self && optim_uses_products(self);
+}
+
+int64_t psgd_optimizer_pairs(const psgd_optimizer *self)
+{
+    return self && self->settings.fit.pairs > 0 ? self->settings.fit.pairs : 1;
+}
+
+int psgd_optimizer_uses_activations(const psgd_optimizer *self)
+{
+    return self && self->kind->observes;
+}
+
+int psgd_optimizer_needs_objective(const psgd_optimizer *self)
+{
+    return self && self->kind->searches;
+}
+
 double psgd_optimizer_rate(const psgd_optimizer *self)
 {
     if (!self) return 0;

@@ -154,7 +154,11 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
 }
 
 const method_ops METHOD_OPS(kfac) = {
-    .kind = {.name = "kfac", .summary = "Kronecker factors of the Fisher matrix, inverted", .lr = 0.01, .beta2 = 0.95},
+    .kind = {.name = "kfac",
+             .summary = "Kronecker factors of the Fisher matrix, inverted",
+             .lr = 0.01,
+             .beta2 = 0.95,
+             .observes = true},
     .advance = kfac_advance,
     .size = kfac_size,
     .reserve = kfac_reserve,
