@@ -15,6 +15,7 @@ from ._errors import (
     UnsupportedError,
 )
 from ._lib import lib as _c
+from ._lib import set_threads
 from .context import Context
 from .group import Group, GroupName, Laws, groups
 from .joint import JointPreconditioner
@@ -27,29 +28,8 @@ from .user_group import UserGroup
 __version__: str = _c.psgd_version().decode()
 
 __all__ = [
-    "ArgumentError",
-    "CallbackError",
-    "Context",
-    "Error",
-    "FileError",
-    "FormatError",
-    "Group",
-    "GroupName",
-    "JointPreconditioner",
-    "Laws",
-    "NoMemoryError",
-    "NotFiniteError",
-    "Preconditioner",
-    "Run",
-    "SpecError",
-    "UnsupportedError",
-    "UserGroup",
-    "groups",
-    "minimize",
-    "minimize_options",
-    "normal",
-    "normal_",
-    "plot_runs",
-    "read_run",
-    "scipy_method",
-]
+    "ArgumentError", "CallbackError", "Context", "Error", "FileError", "FormatError", "Group", "GroupName",
+    "JointPreconditioner", "Laws", "NoMemoryError", "NotFiniteError", "Preconditioner", "Run", "SpecError",
+    "UnsupportedError", "UserGroup", "groups", "minimize", "minimize_options", "normal", "normal_", "plot_runs",
+    "read_run", "scipy_method", "set_threads",
+]  # fmt: skip

@@ -28,7 +28,7 @@ class SpecError(Error, ValueError):
 
 
 class NoMemoryError(Error, MemoryError):
-    """There is no memory for what was asked."""
+    """An allocation failed."""
 
     status = 3
 

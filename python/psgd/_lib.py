@@ -17,6 +17,7 @@ STATUS = c_int
 PROTOTYPES = {
     "psgd_version": (c_char_p, []),
     "psgd_last_error": (c_char_p, []),
+    "psgd_set_threads": (STATUS, [c_int]),
     "psgd_context_create": (STATUS, [P, POINTER(P)]),
     "psgd_context_free": (None, [P]),
     "psgd_options_create": (STATUS, [P, POINTER(P)]),
@@ -106,6 +107,11 @@ def check(status: int) -> None:
     """Raises what a status of the C library means."""
     if status:
         raise error(status)
+
+
+def set_threads(count: int) -> None:
+    """From now on the library shares out its work to that many threads, the caller's included; 0: the default."""
+    check(lib.psgd_set_threads(count))
 
 
 def error(status: int) -> Error:

@@ -71,7 +71,7 @@ class _Problem:
     def store(self, result: Any, to: Any, name: str) -> None:
         values = np.ascontiguousarray(result, np.float64)
         if values.size != self.n:
-            raise ValueError(f"{name} returned {values.size} numbers instead of {self.n}")
+            raise ValueError(f"{name} returned {values.size} elements instead of {self.n}")
         ctypes.memmove(to, values.ctypes.data, self.bytes)
 
     def value(self, x: np.ndarray) -> float:

@@ -14,7 +14,7 @@ from ._errors import UnsupportedError
 from ._lib import c_text, check, lib
 from ._options import option_list, option_names
 from ._units import Unit
-from .context import Context, context_handle, core_of, finish
+from .context import Context, Handle, context_handle, finish
 from .joint import JointPreconditioner
 from .precond import Preconditioner
 
@@ -45,38 +45,28 @@ class CRows(Structure):
     _fields_ = [("count", c_int64), ("index", c_void_p)]
 
 
-class Handle:
-    """Owns a psgd_optimizer. ``theta``, ``gradient``, ``v``, ``h`` and ``rows`` are its pointer lists."""
+class Pointers:
+    """The lists of arrays that a step takes, one array for each of count tensors."""
 
-    value: Optional[int] = None
-    _core: Any = None
-
-    def __init__(
-        self, method: str, units: Sequence[Unit], options: Mapping[str, Any], context: Optional[Context]
-    ) -> None:
-        count, owner, made = len(units), context_handle(context), c_void_p()
-        tensors = (CTensor * count)()
-        for tensor, unit in zip(tensors, units):
-            tensor.spec = None if unit.spec is None else c_text(unit.spec, "group")
-            tensor.ndim, tensor.shape, tensor.rows = len(unit.shape), c_shape(unit.shape), unit.rows
-            tensor.name = c_text(unit.name, "name")
-        code, chars = dtype_code(units[0].params[0].dtype), c_text(method, "method")
-        with option_list(owner, options) as given:
-            status = lib.psgd_optimizer_create(owner, chars, count, tensors, code, given, byref(made))
-        self.value = made.value
-        if made.value and context is not None:
-            self._core = core_of(context)
-            self._core.users += 1
-        finish(context, status)
+    def __init__(self, count: int) -> None:
         self.theta, self.gradient, self.v, self.h = ((c_void_p * count)() for _ in range(4))
         self.rows = (POINTER(CRows) * count)()
 
-    def __del__(self) -> None:
-        value, self.value = self.value, None
-        if value and lib is not None:
-            lib.psgd_optimizer_free(value)
-            if self._core is not None:
-                self._core.release()
+
+def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], context: Optional[Context]) -> Handle:
+    """A psgd_optimizer over these units."""
+    count, owner, made = len(units), context_handle(context), c_void_p()
+    tensors = (CTensor * count)()
+    for tensor, unit in zip(tensors, units):
+        tensor.spec = None if unit.spec is None else c_text(unit.spec, "group")
+        tensor.ndim, tensor.shape, tensor.rows = len(unit.shape), c_shape(unit.shape), unit.rows
+        tensor.name = c_text(unit.name, "name")
+    code, name = dtype_code(units[0].dtype), c_text(method, "method")
+    with option_list(owner, options) as given:
+        status = lib.psgd_optimizer_create(owner, name, count, tensors, code, given, byref(made))
+    handle = Handle(made, context, lib.psgd_optimizer_free)
+    finish(context, status)
+    return handle
 
 
 class TensorList:
@@ -85,6 +75,7 @@ class TensorList:
         self.group, self.units, self.first, self.context = group, list(units), first, context
         self.streams = 1 if group["joint"] else len(units)  # of random numbers
         self.views: Dict[int, Preconditioner] = {}
+        self.pointers = Pointers(len(units))
         self.touched = [p.detach().as_strided((0,), (1,)) for unit in units for p in unit.params]
         self._create()
 
@@ -100,7 +91,7 @@ class TensorList:
         options.update({"joint": joint, "first-tensor": self.first})
         if joint:
             options["group"] = group["group"] or "diag"
-        self.handle = Handle(group["method"], self.units, options, self.context)
+        self.handle = create(group["method"], self.units, options, self.context)
         self.pairs = int(options["pairs"] or 1)
         self.views.clear()
 
@@ -174,7 +165,7 @@ class TensorList:
     def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
         """Fills the pointer lists from the gradients and Hv by id of the parameter, for each pair. False where no
         tensor has a gradient."""
-        at, found = self.handle, False
+        at, found = self.pointers, False
         self.kept: List[Tensor] = []  # what the pointers of sparse gradients point to
         self.copied: List[Unit] = []  # units whose parameters are not contiguous in one array
         for i, unit in enumerate(self.units):
@@ -229,18 +220,18 @@ class TensorList:
 
     def check(self) -> int:
         """NotFiniteError.status where the step would be skipped, else 0; nothing changes."""
-        at = self.handle
-        return lib.psgd_optimizer_check(at.value, at.rows, at.gradient, at.v, at.h)
+        at = self.pointers
+        return lib.psgd_optimizer_check(self.handle.value, at.rows, at.gradient, at.v, at.h)
 
     def step(self) -> str:
         """One step from what was loaded; why it was skipped, or nothing."""
-        at = self.handle
-        before = lib.psgd_optimizer_skipped(at.value)
-        status = lib.psgd_optimizer_step_rows(at.value, at.theta, at.rows, at.gradient, at.v, at.h)
+        at, handle = self.pointers, self.handle.value
+        before = lib.psgd_optimizer_skipped(handle)
+        status = lib.psgd_optimizer_step_rows(handle, at.theta, at.rows, at.gradient, at.v, at.h)
         finish(self.context, status)
         for unit in self.copied:
             unit.scatter("theta")
         torch._foreach_zero_(self.touched)  # empty views: autograd learns that the parameters were written to
-        if lib.psgd_optimizer_skipped(at.value) == before:
+        if lib.psgd_optimizer_skipped(handle) == before:
             return ""
-        return lib.psgd_optimizer_note(at.value).decode("utf-8", "replace")
+        return lib.psgd_optimizer_note(handle).decode("utf-8", "replace")

@@ -31,7 +31,7 @@ class Unit:
     def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], spec: Optional[str], name: str) -> None:
         self.params, self.shape, self.spec, self.name = list(params), shape, spec, name
         self.dtype = params[0].dtype
-        self.rows = 0  # the most rows that a row-sparse gradient has had; 0: all were whole
+        self.rows = 0  # room for the rows of a row-sparse gradient; 0: all gradients were whole
         self._arrays: Dict[str, Tuple[Tensor, List[List[Tensor]]]] = {}
 
     def take_rows(self, rows: int, group: Dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
 from ._lib import c_text, check, lib
 from .user_group import Table, UserGroup, tables
@@ -71,6 +71,21 @@ def core_of(context: Any) -> _Core:
 
 def context_handle(context: Any) -> Optional[int]:
     return None if context is None else core_of(context).handle
+
+
+class Handle:
+    """An object of the C library, freed with the last reference to it, and before its context."""
+
+    def __init__(self, made: ctypes.c_void_p, context: Optional[Context], free: Callable[[int], None]) -> None:
+        self.value, self._core, self._free = made.value, core_of(context) if context is not None else None, free
+        if self._core is not None:
+            self._core.users += 1
+
+    def __del__(self) -> None:
+        if self.value:
+            self._free(self.value)
+        if self._core is not None:
+            self._core.release()
 
 
 def finish(context: Optional[Context], status: int) -> None:

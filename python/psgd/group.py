@@ -21,7 +21,7 @@ class GroupName(NamedTuple):
 
 
 def groups(context: Optional[Context] = None) -> List[GroupName]:
-    """The names that a spec may use, with a line about each and the numbers that it stores for size n."""
+    """The names that a spec may use, with a one-line summary and what each stores for size n."""
     handle = context_handle(context)
     found: List[GroupName] = []
     asked = lib.psgd_group_name, lib.psgd_group_summary, lib.psgd_group_formula
@@ -46,7 +46,7 @@ class Laws(NamedTuple):
 class Group:
     """A group spec fitted to a tensor's shape: ``Group("kron(tri,diag)", (20, 30))``.
 
-    Its ``repr`` is the tree of the spec with sizes and numbers. Nothing of the group's size is allocated.
+    Its ``repr`` is the tree of the spec with the size of each part. Nothing of the group's size is allocated.
 
     Attributes: ``spec``, ``shape``, ``dtype``, ``size`` (stored by definition), ``bytes`` (as stored),
     ``update_flops``, ``update_bytes``, ``apply_flops``, ``apply_bytes`` (of one update of Q, of one P g).

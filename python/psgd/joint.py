@@ -47,7 +47,7 @@ class JointPreconditioner(Preconditioner):
         try:
             super().__init__(spec, size, dtype, context=context, **options)
         except SpecError as why:
-            raise SpecError(f"a joint preconditioner is over one vector, here of {size} numbers: {why}") from None
+            raise SpecError(f"a joint preconditioner is over one vector, here of {size} elements: {why}") from None
 
     def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
         segments = c_shape([math.prod(shape) for shape in self.shapes])

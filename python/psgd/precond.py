@@ -22,7 +22,7 @@ from ._arrays import (
 )
 from ._lib import c_text, check, lib
 from ._options import help_text, option_list
-from .context import Context, context_handle, core_of, finish
+from .context import Context, Handle, context_handle, finish
 from .group import Group, Laws, Shape
 
 OPERATORS = {
@@ -43,12 +43,11 @@ class Preconditioner:
     Options are keywords: criterion, damping, step, norm, init_scale, init, pairs, integrate, unbiased, batch, average;
     ``psgd.Preconditioner.options()`` tells what they do.
 
-    It can be pickled and copied, and goes on to the bit.
+    It can be pickled and copied, and resumes bit-for-bit.
     """
 
     _handle: Optional[int] = None
-    _core: Any = None
-    _owner: Any = None  # the optimizer that a handle belongs to
+    _owner: Any = None  # a Handle of this preconditioner, or of the optimizer that it belongs to
 
     def __init__(
         self, spec: str, shape: Shape, dtype: Any = "float32", *, context: Optional[Context] = None, **options: Any
@@ -61,11 +60,9 @@ class Preconditioner:
         handle = ctypes.c_void_p()
         with option_list(owner, options) as listed:
             status = self._create(owner, name, sizes, code, listed, ctypes.byref(handle))
-        self._handle = handle.value
-        if handle.value and context is not None:
-            self._core = core_of(context)
-            self._core.users += 1
+        self._owner = Handle(handle, context, lib.psgd_precond_free)
         finish(context, status)
+        self._handle = handle.value
         self._context, self._code, self._options = context, code, dict(options)
         self._pairs = int(float(options.get("pairs") or 1))
         self.spec, self.shape, self.dtype = spec, sizes, DTYPES[code]
@@ -81,13 +78,6 @@ class Preconditioner:
 
     def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
         return lib.psgd_precond_create(owner, name, len(sizes), c_shape(sizes), code, options, handle)
-
-    def __del__(self) -> None:
-        handle, self._handle = self._handle, None
-        if handle and self._owner is None and lib is not None:
-            lib.psgd_precond_free(handle)
-            if self._core is not None:
-                self._core.release()
 
     def _own(self) -> int:
         if self._handle is None:
@@ -162,7 +152,7 @@ class Preconditioner:
     def _factor(self, own: int, index: int) -> np.ndarray:
         n = lib.psgd_precond_factor_size(own, index)
         if n > _LARGEST_DENSE:
-            raise MemoryError(f"a dense matrix of size {n} x {n} is more than anyone wants to look at; use apply")
+            raise MemoryError(f"a dense matrix of size {n} x {n} is too large to show; use apply")
         Q = np.empty((n, n), self.dtype)
         finish(self._context, lib.psgd_precond_factor(own, index, Q.ctypes.data))
         return Q
@@ -192,7 +182,7 @@ class Preconditioner:
 
     @property
     def size(self) -> int:
-        """Numbers in the tensor."""
+        """The number of elements of the tensor."""
         self._own()
         return math.prod(self.shape)
 
@@ -207,7 +197,7 @@ class Preconditioner:
         return lib.psgd_precond_skipped(self._own())
 
     def set_step(self, step: float) -> None:
-        """The step size of the fit from now on."""
+        """Sets the learning rate of the preconditioner."""
         own = self._own()
         try:
             number = float(step)
@@ -221,7 +211,7 @@ class Preconditioner:
         return self.group.check(seed)
 
     def state(self) -> bytes:
-        """All that the fit has learnt, as bytes for ``load_state``."""
+        """Everything that has been fitted, as bytes for ``load_state``."""
         own = self._own()
         with self._lock:
             buffer = ctypes.create_string_buffer(lib.psgd_precond_state_bytes(own))
@@ -229,7 +219,7 @@ class Preconditioner:
         return buffer.raw
 
     def load_state(self, state: bytes) -> None:
-        """Goes on from what ``state`` returned for the same spec, shape, type and options."""
+        """Resumes from what ``state`` returned for the same spec, shape, dtype and options."""
         own = self._own()
         if not isinstance(state, (bytes, bytearray, memoryview)):
             raise TypeError(f"state must be bytes, not {type(state).__name__}")

@@ -22,7 +22,7 @@ def counter(value: Any, name: str) -> int:
 
 
 def normal(shape: Any, dtype: Any = "float32", *, seed: int = 0, tensor: int = 0, step: int = 0) -> np.ndarray:
-    """Standard normal numbers, a function of (seed, tensor, step) alone, whatever the thread count."""
+    """Standard normal deviates, a function of (seed, tensor, step) alone, whatever the thread count."""
     sizes, code = shape_tuple(shape), dtype_code(dtype)
     key = counter(seed, "seed"), counter(tensor, "tensor"), counter(step, "step")
     x = np.empty(sizes, DTYPES[code])

@@ -24,7 +24,7 @@ class UserGroup:
         psgd.Group("kron(tri,toeplitz)", (3, 4), context=context).check()
 
     All else then works on dense n x n matrices. A group with structure overrides what it can do better: q and R are
-    vectors of ``size(n)`` and ``r_size(n)`` numbers, laid out as the group likes; X is an array [outer, n, inner]
+    vectors of ``size(n)`` and ``r_size(n)`` elements, laid out as the group likes; X is an array [outer, n, inner]
     whose fibres X[o, :, i] the matrices multiply. Functions return their results and keep their arguments as they are.
     The matrices I - cR, R in the algebra and c small, must be in the group. ``Group.check`` tries the laws."""
 
@@ -36,11 +36,11 @@ class UserGroup:
         raise NotImplementedError("a UserGroup needs algebra, or else all of its other functions")
 
     def size(self, n: int) -> int:
-        """Numbers that make up an element of size n."""
+        """The length of q for size n."""
         return n * n
 
     def r_size(self, n: int) -> int:
-        """Numbers that make up an element of the Lie algebra."""
+        """The length of R, an element of the Lie algebra."""
         return n * n
 
     def identity(self, n: int, scale: float) -> np.ndarray:
@@ -142,7 +142,7 @@ class Table(Structure):
 
 
 class _Bridge:
-    """Calls a UserGroup from C for one number type. Python exceptions cannot pass through C: the first is kept in
+    """Calls a UserGroup from C for one dtype. Python exceptions cannot pass through C: the first is kept in
     ``failures`` and raised when the call into C is over; until then the functions do nothing."""
 
     def __init__(self, group: UserGroup, dtype: np.dtype, failures: List[BaseException]) -> None:
@@ -185,7 +185,7 @@ class _Bridge:
         if n not in self.counts:
             pair = int(self.group.size(n)), int(self.group.r_size(n))
             if max(pair) > _MOST:
-                raise ValueError(f"a group of {max(pair)} numbers is too large")
+                raise ValueError(f"a group of {max(pair)} elements is too large")
             self.counts[n] = pair
         return self.counts[n]
 
@@ -214,7 +214,7 @@ class _Bridge:
     def store(self, to: np.ndarray, result: Any) -> None:
         result = np.asarray(result)
         if result.size != to.size:
-            raise ValueError(f"a function of a UserGroup returned {result.size} numbers instead of {to.size}")
+            raise ValueError(f"a function of a UserGroup returned {result.size} elements instead of {to.size}")
         to[...] = result.reshape(to.shape)
 
     def reset(self, element: Any, scale: float) -> None:

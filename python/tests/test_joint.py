@@ -74,7 +74,7 @@ def test_apply_writes_where_it_is_told():
         psgd.JointPreconditioner("diag", [3, 3], "float64").apply(one, out=[one[0], one[0]])
 
 
-def test_copies_and_states_go_on_to_the_bit():
+def test_copies_and_states_resume_bit_for_bit():
     joint = fitted("splu(2)", "float32", norm="second", criterion="fisher")
     loaded = psgd.JointPreconditioner("splu(2)", SHAPES, "float32", norm="second", criterion="fisher")
     loaded.load_state(joint.state())
@@ -123,7 +123,7 @@ def test_refused():
         joint.apply(good, what="R")
     assert joint.state() == before
     for spec in ("kron(tri,tri)", "scaw"):
-        with pytest.raises(psgd.SpecError, match="one vector, here of 23 numbers: kron"):
+        with pytest.raises(psgd.SpecError, match="one vector, here of 23 elements: kron"):
             psgd.JointPreconditioner(spec, SHAPES)
     for shapes, kind in (([], ValueError), (3, TypeError), ("34", TypeError), ([3, 0], ValueError), ([()], ValueError)):
         with pytest.raises(kind):
@@ -145,7 +145,7 @@ def optim(torch):
 
 
 def pair(torch, optim, dtype="float64", **options):
-    """A list of parameters with a joint optimizer, and the one parameter of all their numbers with a plain one."""
+    """A list of parameters with a joint optimizer, and the one parameter of all their elements with a plain one."""
     shapes = [(3, 4), (), (0, 2), (5,)]
     params = [torch.nn.Parameter(torch.randn(shape, dtype=getattr(torch, dtype))) for shape in shapes]
     whole = torch.nn.Parameter(torch.cat([p.detach().ravel() for p in params]))
@@ -178,7 +178,7 @@ def test_a_step_is_that_of_one_concatenated_parameter(torch, optim, spec, criter
 
 @pytest.mark.parametrize("way", ["state_dict", "pickle", "deepcopy"])
 @pytest.mark.parametrize("criterion", ["fisher", "newton"])
-def test_it_goes_on_to_the_bit(torch, optim, way, criterion):
+def test_it_resumes_bit_for_bit(torch, optim, way, criterion):
     options = dict(group="lra(3)", criterion=criterion, momentum=0.9, norm="second")
     params, opt, _, _ = pair(torch, optim, "float32", **options)
     for _ in range(4):

@@ -99,7 +99,7 @@ def test_failures_reach_the_caller():
         psgd.minimize(broken, START)
     with pytest.raises(ZeroDivisionError):
         psgd.minimize(rosenbrock, START, jac=gradient, callback=broken)
-    with pytest.raises(ValueError, match="jac returned 3 numbers instead of 2"):
+    with pytest.raises(ValueError, match="jac returned 3 elements instead of 2"):
         psgd.minimize(rosenbrock, START, jac=lambda x: np.ones(3))
     with pytest.raises(TypeError, match="one real number"):
         psgd.minimize(lambda x: x, START, jac=gradient)

@@ -247,7 +247,7 @@ def test_schedulers_move_the_step_size():
 
 @pytest.mark.parametrize("way", ["state_dict", "file", "pickle", "deepcopy"])
 @pytest.mark.parametrize("criterion", ["fisher", "newton"])
-def test_it_goes_on_to_the_bit(way, criterion):
+def test_it_resumes_bit_for_bit(way, criterion):
     options = dict(criterion=criterion, fold_bias=True, momentum=0.9, precond_step=0.1, norm="second")
     net, data = small_net(), batch()
     opt = psgd.torch.PSGD(net, 0.02, **options)
@@ -503,7 +503,7 @@ def test_sparse_step_is_the_dense_one_on_the_rows_present():
     assert torch.allclose(embedding.weight.detach()[[4, 9]], expected, rtol=1e-10)
 
 
-def test_sparse_state_goes_on_to_the_bit():
+def test_sparse_state_resumes_bit_for_bit():
     embedding, opt = sparse_pair(damping=0.1)
     lookup(embedding, opt, [1, 2, 3])
     twin_net = copy.deepcopy(embedding)

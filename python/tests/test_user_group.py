@@ -122,7 +122,7 @@ def test_exceptions_pass_through():
         precond.update(np.ones(4), 2 * np.ones(4))
     assert np.array_equal(precond.Q, np.eye(4))
     assert np.array_equal(precond.apply(np.ones(4)), np.ones(4))
-    with pytest.raises(ValueError, match="1 numbers instead of 4"):
+    with pytest.raises(ValueError, match="1 elements instead of 4"):
         psgd.Preconditioner("size", 4, "float64", context=context).apply(np.ones(4))
     context.add_group("empty", psgd.UserGroup())
     with pytest.raises(NotImplementedError):
