@@ -2,7 +2,10 @@
  *
  * The interface validates every argument before it comes here, so ops trust theirs. Ops never allocate. X is a view of
  * n-long fibres, so a composite hands its children slices of it and nothing is copied. R, an element of the Lie
- * algebra, lives in the caller's workspace: r_numbers long, laid out as the group likes. */
+ * algebra, lives in the caller's workspace: r_size values, laid out as the group likes.
+ *
+ * group_ops holds the plain ops; they alone define what a group does. group_fused holds optional fast paths, each equal
+ * to plain ops to rounding (tests/group/test_typed_fused.c compares them). */
 #ifndef PSGD_GROUP_GROUP_H
 #define PSGD_GROUP_GROUP_H
 
@@ -10,7 +13,7 @@
 
 #include "core/status.h"
 #include "core/workspace.h"
-#include "group/kind.h"
+#include "group/registry.h"
 #include "group/spec.h"
 #include "la/view.h"
 
@@ -20,11 +23,13 @@
 #define group_pair  PSGD_TYPED(group_pair)
 #define group_unit  PSGD_TYPED(group_unit)
 #define group_raw   PSGD_TYPED(group_raw)
+#define group_r     PSGD_TYPED(group_r)
 #define group_fused PSGD_TYPED(group_fused)
 #define group_fit   PSGD_TYPED(group_fit)
 
 typedef struct group group;
 typedef struct group_ops group_ops;
+typedef struct group_fused group_fused;
 
 typedef struct group_args {
     const psgd_context *context;
@@ -41,50 +46,29 @@ typedef struct group_args {
 /* Base of every group: a diag * is a group *. */
 struct group {
     const group_ops *ops;
+    const group_fused *fused; /* that of ops unless create chose another; NULL: there is none */
     const psgd_context *context;
     int64_t n, fibres, pairs;
-    bool transposed; /* the group of the transposes; false where that is the group itself, or its parts are turned */
+    bool transposed; /* the group of the transposes; false where that is the group itself or its parts are transposed */
     bool integrate;
     int64_t extra; /* columns that gram projects: those of the whole block where this is a part of one */
     workspace *work;
-    int64_t mix; /* the most entries in a row of R: how much a step can make entries grow */
-    int64_t sums,
-        panel; /* places in the workspace: see psgd__group_reserve_sums; for the defaults of gram and energy */
+    int64_t mix;         /* max number of entries in a row of R: bounds how much a step can make entries grow */
+    int64_t sums, panel; /* in the workspace: see psgd__group_reserve_sums; for the defaults of gram and energy */
     int child_count;
     group **child;              /* owned; NULL for a leaf */
     void *owned[3];             /* arrays from psgd__group_array */
     int64_t bytes, total_bytes; /* in them; in those of the children too */
-
-    /* Kept for the preconditioner, one per normalised unit. */
-    double running;     /* the running maximum of the normaliser "second", 0 before its first use */
-    double top, bottom; /* bounds of log2 of the largest entry, see precond/guard.c */
-    int share;          /* factors of the krons above that can grow together: their product must stay a number */
 };
 
 /* What one update knows about the fibres of a group. Empty views (x = NULL) count as zero. */
 typedef struct group_pair {
-    view A, B;           /* Q h and Q^-T v */
-    view h, v;           /* as they came: for families with an update of their own */
-    bool scaled;         /* A or B have been multiplied by a power of two since the group formed them */
+    view A, B;           /* the whitened pair: Q h and Q^-T v */
+    view h, v;           /* as given */
+    bool scaled;         /* A or B have been multiplied by a power of two since the group computed them */
     double gram;         /* add gram Pi(QQ') */
     double gram_inverse; /* add gram_inverse Pi(Q^-T Q^-1): the expectation over v where v is integrated out */
 } group_pair;
-
-/* One pair as it came, for capture: A = Q(h + damping v), B = Q^-T v. */
-typedef struct group_raw {
-    const real *h, *v; /* the whole tensor */
-    real damping;
-    int sign; /* of BB' */
-} group_raw;
-
-/* The R of one unit, and what is known of it. */
-typedef struct group_fused {
-    real *R;
-    double largest, spectral; /* max |R|; ||R||_2 or a bound of it, or infinity where that was not looked at */
-} group_fused;
-
-/* What a matrix has beside its diagonal. */
-typedef enum group_side { SIDE_NONE, SIDE_COLUMN, SIDE_ROW } group_side;
 
 typedef psgd_status (*group_unit)(group *unit, const group_pair *pair, void *data);
 
@@ -98,23 +82,24 @@ typedef enum group_size { SIZE_LARGEST, SIZE_SPECTRAL, SIZE_SECOND } group_size;
 typedef struct group_part {
     double (*size)(void *data, group_size which); /* max |R|; ||R||_2 or a bound of it; the same of Pi(AA' + BB') */
     void *data;
-    double *running; /* the running maximum of the normaliser "second" */
+    int index; /* below GROUP_MAX_PARTS */
 } group_part;
 
-/* What a family's own update asks the preconditioner, and what it tells. */
+/* What a family's own update asks the preconditioner, and what it reports. */
 typedef struct group_fit {
-    double (*step)(const void *data, const group_part *part); /* c of a retraction by cR, R as it is stored */
-    const void *data;
-    bool plain;  /* c is not divided by the size of R: where it is too large for it, a part takes a smaller one */
+    double (*step)(void *data, const group_part *part); /* c of a retraction by cR, R as it is stored */
+    void *data;
+    bool plain;  /* c is not divided by the size of R: a part for which it is too large takes a smaller one */
     bool moved;  /* a part had a gradient that is not zero */
-    int skipped; /* parts that would have left the family, left out */
+    int skipped; /* parts that would have left the family and kept their values */
 } group_fit;
 
-/* An array of the group's own numbers. */
+/* An array that is part of the group's state. */
 typedef void (*group_state)(void *data, real *x, int64_t count);
 
 struct group_ops {
     group_kind kind;
+    const group_fused *fused; /* OPTIONAL, see below */
 
     psgd_status (*create)(const group_args *args, group **created); /* NULL for names that never stand for themselves */
 
@@ -124,7 +109,7 @@ struct group_ops {
     void (*mul_t)(const group *self, view X);   /* X <- Q' X   */
     void (*solve)(const group *self, view X);   /* X <- Q^-1 X */
     void (*solve_t)(const group *self, view X); /* X <- Q^-T X */
-    int64_t (*size)(const group *self);         /* what the group has by its definition, children included */
+    int64_t (*size)(const group *self);         /* free parameters by definition of the group, children included */
     void (*state)(group *self, group_state visit, void *data); /* every array that makes up Q, children not included */
     void (*cost)(const group *self, group_cost *cost);         /* adds its own share, children included */
 
@@ -136,59 +121,81 @@ struct group_ops {
     real (*r_spectral)(const group *self, const real *R);      /* ||R||_2 or an upper bound of it */
     void (*r_mul)(const group *self, const real *R, view X);   /* X <- R X  */
     void (*r_mul_t)(const group *self, const real *R, view X); /* X <- R' X */
-    void (*r_sums)(const group *self, const real *R, double *rows, double *columns,
-                   double *squares);                          /* see r_sums below */
+    /* Adds the sums of |R| along rows [n] and columns [n] and of R^2: what psgd__r_spectral needs. */
+    void (*r_sums)(const group *self, const real *R, double *rows, double *columns, double *squares);
     bool (*inside)(const group *self, real c, const real *R); /* I - c R is in the group */
-    void (*retract)(group *self, real c, real *R);            /* Q <- (I - c R) Q after inside; R is no longer needed */
+    void (*retract)(group *self, real c, real *R);            /* Q <- (I - c R) Q after inside; R is destroyed */
 
-    /* REQUIRED of a family that is not a group, in place of project .. retract: its own update from A and B. All that
-     * changes is finite. r_numbers is 0. */
+    /* REQUIRED of a family that is not a group, in place of project .. retract: its own update from A and B. It keeps
+     * the family finite. r_size is 0. */
     void (*fit)(group *self, const group_pair *pair, group_fit *how);
 
     /* OPTIONAL */
-    /* A <- Q A and B <- Q^-T B where that is faster than mul and solve_t; the views are of the same shape. */
-    void (*form)(const group *self, view A, view B);
-    /* X <- Q'Q X where that is faster than mul and mul_t. */
-    void (*square)(const group *self, view X);
-    /* R of every unit straight from h and v, A and B are never stored: a fast path beside mul, solve_t and project for
-     * the whole tensor. R holds capture_numbers; units are in the order in which units() visits them. Squares may leave
-     * the number type: the caller looks at largest. capture_numbers is 0 where this group has no such path. */
-    int64_t (*fused_size)(const group *self);
-    void (*fused)(const group *self, const group_raw *raw, real *R, group_fused *units);
-    /* retract with the R of raw made again, for a group that is one unit: where R is as large as Q that is faster than
-     * storing it. Then capture is given R = NULL, and only says how large R is. */
-    void (*retract_again)(group *self, real c, const group_raw *raw);
-    /* y <- alpha Q'Q x, added to y if add, for the whole tensor in one pass; x may be y unless add. false, with nothing
-     * done, where this group has no such path. */
-    bool (*apply)(const group *self, real alpha, const real *x, bool add, real *y);
-    /* For groups that are diagonal but for their last column or row: fills in diagonal [n] and side [n - 1], or with
-     * NULL only says which; and makes an R of the sums that capture has taken. A kron of two such is captured. */
-    group_side (*pattern)(const group *self, real *diagonal, real *side);
-    void (*pattern_r)(const group *self, const double *diagonal, const double *side, real *R);
     /* Q <- c Q. NULL where that would leave the group, as it does where a child has none. */
     void (*rescale)(group *self, real c);
     /* Calls visit for each part that is normalised on its own. NULL: the group itself is one such unit. */
     psgd_status (*units)(group *self, const group_pair *pair, group_unit visit, void *data);
-    /* R <- R + weight Pi(QQ') or weight Pi(Q^-T Q^-1), and ||Q||_F^2 or ||Q^-1||_F^2, where a closed form beats
-     * applying Q to the columns of I. */
+    /* R <- R + weight Pi(QQ') or weight Pi(Q^-T Q^-1), and ||Q||_F^2 or ||Q^-1||_F^2, in closed form. NULL: Q is
+     * applied to the columns of I. */
     void (*gram)(const group *self, bool inverse, double weight, real *R);
     double (*energy)(const group *self, bool inverse);
-    /* max |Q|, where state has more than Q in it. */
+    /* max |Q|. NULL: the max over state. */
     real (*largest)(const group *self);
-    /* Smallest and largest singular value of Q, where cheap. */
+    /* Smallest and largest singular value of Q in closed form. */
     void (*range)(const group *self, double *smallest, double *largest);
 };
 
-/* r_sums adds the sums of |R| along rows and columns and of R^2: rows and columns have n entries. From these
- * psgd__r_bound makes min(||R||_F, sqrt(||R||_1 ||R||_inf)). */
+/* One pair as given: A = Q(h + damping v), B = Q^-T v. */
+typedef struct group_raw {
+    const real *h, *v; /* the whole tensor */
+    real damping;
+    int sign; /* of BB' */
+} group_raw;
+
+/* The R of one unit, and its norms. */
+typedef struct group_r {
+    real *R;
+    double largest, spectral; /* max |R|; ||R||_2 or a bound of it, infinity where that is not known */
+} group_r;
+
+/* What a bordered diagonal matrix has besides its diagonal: c above or left of the last diagonal entry. */
+typedef enum group_border { BORDER_NONE, BORDER_COLUMN, BORDER_ROW } group_border;
+
+/* Fused fast paths. Each is OPTIONAL and does what the plain ops named with it do, in fewer passes over memory. */
+struct group_fused {
+    /* A <- Q A and B <- Q^-T B (mul, solve_t). A and B are views of the same shape. */
+    void (*whiten)(const group *self, view A, view B);
+    /* X <- Q'Q X (mul, mul_t). */
+    void (*square)(const group *self, view X);
+
+    /* For a group that acts on a whole tensor. */
+    /* y <- Q'Q x (mul, mul_t); x may be y. */
+    void (*apply)(const group *self, const real *x, real *y);
+    /* The R of every unit straight from (v, h), one after the other in R, without storing A and B (mul, solve_t, units,
+     * project). units is in the order in which units() visits them. Squares may overflow: the caller checks largest. */
+    void (*project)(const group *self, const group_raw *raw, real *R, group_r *units);
+
+    /* For bordered diagonal groups, Q = [diag(d) c; 0 s] or its transpose. A kron of two such projects and applies. */
+    /* diagonal [n] <- (d, s) and side [n - 1] <- c; with NULL only tells which border there is. */
+    group_border (*border)(const group *self, real *diagonal, real *side);
+    /* R <- Pi(S) from the diagonal of S and the entries of S along the border (project). */
+    void (*border_project)(const group *self, const double *diagonal, const double *side, real *R);
+};
+
+/* The table of a built-in group. */
+#define GROUP_OPS(name)         PSGD_TYPED(psgd__##name##_ops)
+#define GROUP_OPS_DECLARE(name) extern const group_ops GROUP_OPS(name);
+BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 
 #define psgd__group_create       PSGD_TYPED(psgd__group_create)
-#define psgd__group_build        PSGD_TYPED(psgd__group_build)
+#define psgd__group_parts        PSGD_TYPED(psgd__group_parts)
 #define psgd__group_base         PSGD_TYPED(psgd__group_base)
 #define psgd__group_array        PSGD_TYPED(psgd__group_array)
 #define psgd__group_reals        PSGD_TYPED(psgd__group_reals)
 #define psgd__group_free         PSGD_TYPED(psgd__group_free)
 #define psgd__group_units        PSGD_TYPED(psgd__group_units)
+#define psgd__group_whiten       PSGD_TYPED(psgd__group_whiten)
+#define psgd__group_square       PSGD_TYPED(psgd__group_square)
 #define psgd__group_can_rescale  PSGD_TYPED(psgd__group_can_rescale)
 #define psgd__group_gram         PSGD_TYPED(psgd__group_gram)
 #define psgd__group_energy       PSGD_TYPED(psgd__group_energy)
@@ -197,24 +204,25 @@ struct group_ops {
 #define psgd__group_visit        PSGD_TYPED(psgd__group_visit)
 #define psgd__group_to_dense     PSGD_TYPED(psgd__group_to_dense)
 #define psgd__group_balance      PSGD_TYPED(psgd__group_balance)
-#define psgd__r_bound            PSGD_TYPED(psgd__r_bound)
 #define psgd__r_spectral         PSGD_TYPED(psgd__r_spectral)
 #define psgd__group_reserve_sums PSGD_TYPED(psgd__group_reserve_sums)
 #define psgd__group_n            PSGD_TYPED(psgd__group_n)
+#define psgd__group_no_size      PSGD_TYPED(psgd__group_no_size)
 #define psgd__group_no_state     PSGD_TYPED(psgd__group_no_state)
-#define psgd__builtin_at         PSGD_TYPED(psgd__builtin_at)
+#define psgd__parts_size         PSGD_TYPED(psgd__parts_size)
+#define psgd__parts_cost         PSGD_TYPED(psgd__parts_cost)
 #define psgd__group_ops_at       PSGD_TYPED(psgd__group_ops_at)
 
-const group_ops *psgd__builtin_at(int index);
-const group_ops *psgd__group_ops_at(const psgd_context *context, int index); /* the caller's own come after those */
+const group_ops *psgd__group_ops_at(const psgd_context *context, int index); /* as psgd__group_kind_at */
 
 /* Builds the group of a fitted spec. The caller calls ops->reset before use. */
 psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, group **created);
-psgd_status psgd__group_build(const group_args *args, group **created); /* for composites: a child */
 void psgd__group_free(group *self);
 
-/* Allocates a group whose struct starts with the base and fills that in; NULL, with the sentence set, where it cannot.
- */
+/* For composites: a child for each child of the spec. extra is theirs. On failure the group is freed. */
+psgd_status psgd__group_parts(const group_args *args, group *self, int64_t extra);
+
+/* Allocates a group whose struct starts with the base and fills that in; NULL after psgd__fail. */
 void *psgd__group_base(const group_args *args, const group_ops *ops, size_t bytes);
 
 /* An array for the group, freed with it. On failure the group is freed. In a dry run *array is NULL. */
@@ -222,6 +230,8 @@ psgd_status psgd__group_array(const group_args *args, void *self, int64_t count,
 psgd_status psgd__group_reals(const group_args *args, void *self, int64_t count, real **array);
 
 psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit visit, void *data);
+void psgd__group_whiten(const group *self, view A, view B); /* A <- QA, B <- Q^-T B: fused where it can be */
+void psgd__group_square(const group *self, view X);         /* X <- Q'Q X: likewise */
 bool psgd__group_can_rescale(const group *self);
 void psgd__group_gram(const group *self, bool inverse, double weight, real *R);
 double psgd__group_energy(const group *self, bool inverse);
@@ -231,20 +241,21 @@ void psgd__group_visit(group *self, group_state visit, void *data); /* state, ch
 void psgd__group_to_dense(const group *self, real *Q);              /* n x n, row-major */
 void psgd__group_balance(group *self);                              /* kron: see kron.c */
 
-/* The most fibres that one R of this group sums over. */
+/* Max number of fibres that one R of this group sums over. */
 static inline int64_t group_columns(const group *self)
 {
     return self->fibres * self->pairs + self->extra;
 }
 
-/* A group that uses psgd__r_spectral calls this while it is created. */
+/* r_spectral by default: min(||R||_F, sqrt(||R||_1 ||R||_inf)) from r_sums. Such a group reserves room in create. */
+real psgd__r_spectral(const group *self, const real *R);
 void psgd__group_reserve_sums(group *self);
 
-/* For r_spectral of groups without anything better: the bound from r_sums. */
-real psgd__r_spectral(const group *self, const real *R);
-real psgd__r_bound(int64_t n, const double *rows, const double *columns, double squares);
-
-int64_t psgd__group_n(const group *self); /* n, for numbers and r_numbers */
+/* Ops that several groups share: size and r_size n or 0, no state, sums over the children. */
+int64_t psgd__group_n(const group *self);
+int64_t psgd__group_no_size(const group *self);
 void psgd__group_no_state(group *self, group_state visit, void *data);
+int64_t psgd__parts_size(const group *self);
+void psgd__parts_cost(const group *self, group_cost *cost);
 
 #endif

@@ -317,7 +317,7 @@ double psgd_plan_next_flops(const psgd_plan *self, int tensor)
     return c ? c->flops : 0;
 }
 
-static bool is_auto(const char *source)
+bool psgd__spec_is_auto(const char *source)
 {
     while (source && *source == ' ') source++;
     if (!source || strncmp(source, "auto", 4)) return false;
@@ -332,7 +332,7 @@ psgd_status psgd__spec_read(const psgd_context *context, const char *source, int
     if (dtype != PSGD_F32 && dtype != PSGD_F64) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
     }
-    if (is_auto(source)) {
+    if (psgd__spec_is_auto(source)) {
         PSGD_TRY(psgd_plan_create(context, 1, &ndim, &shape, dtype, NULL, &plan));
         source = psgd_plan_spec(plan, 0);
     }

@@ -136,7 +136,7 @@ psgd_status psgd__spec_fit(spec_tree *tree, int ndim, const int64_t *shape)
                               (long long)shape[i]);
         }
         if (!psgd__mul_fits(n, shape[i], &n) || n > INT64_MAX / 64) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "the tensor has more numbers than can be counted");
+            return psgd__fail(PSGD_ERR_ARGUMENT, "the tensor has more elements than can be counted");
         }
     }
     return assign_ndim(tree->root, n, ndim, shape);

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #include "core/status.h"
-#include "group/kind.h"
+#include "group/registry.h"
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 
@@ -29,6 +29,7 @@ typedef struct spec_tree {
     int count, room;
 } spec_tree;
 
+bool psgd__spec_is_auto(const char *source); /* the planner is to choose */
 psgd_status psgd__spec_parse(const psgd_context *context, const char *source, spec_tree *tree);
 void psgd__spec_free(spec_tree *tree);
 

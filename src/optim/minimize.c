@@ -79,31 +79,33 @@ static double dot(int64_t n, const double *x, const double *y)
     return sum;
 }
 
+/* auto is tri, or diag above TRI_MAX unknowns. */
+static const char *group_of(const minimizer *self)
+{
+    if (!psgd__spec_is_auto(self->settings.group)) return self->settings.group;
+    return self->n <= TRI_MAX ? "tri" : "diag";
+}
+
 static psgd_status create_precond(minimizer *self)
 {
-    const char *group = self->settings.group;
-    if (!strcmp(group, "auto")) group = self->n <= TRI_MAX ? "tri" : "diag";
     psgd_options *options;
     PSGD_TRY(psgd_options_create(self->context, &options));
     psgd_status status = psgd_options_set(options, "norm", "none");
     if (status == PSGD_OK) status = psgd_options_set_number(options, "pairs", (double)self->pairs);
     if (status == PSGD_OK) {
-        status = psgd_precond_create(self->context, group, 1, &self->n, PSGD_F64, options, &self->precond);
+        status = psgd_precond_create(self->context, group_of(self), 1, &self->n, PSGD_F64, options, &self->precond);
     }
     psgd_options_free(options);
     return status;
 }
 
-/* Q is upper triangular. A spec that does not fit is left to create_precond. */
-static bool is_tri(const minimizer *self)
+static psgd_status is_triangular(const minimizer *self, bool *triangular)
 {
-    spec_tree given, tri;
-    if (!strcmp(self->settings.group, "auto")) return true;
-    if (psgd__spec_read(self->context, self->settings.group, 1, &self->n, PSGD_F64, &given) != PSGD_OK) return false;
-    bool same = psgd__spec_parse(self->context, "tri", &tri) == PSGD_OK && given.root->kind == tri.root->kind;
-    psgd__spec_free(&given);
-    psgd__spec_free(&tri);
-    return same;
+    spec_tree tree;
+    PSGD_TRY(psgd__spec_read(self->context, group_of(self), 1, &self->n, PSGD_F64, &tree));
+    *triangular = tree.root->kind->triangular;
+    psgd__spec_free(&tree);
+    return PSGD_OK;
 }
 
 static psgd_status create(minimizer *self)
@@ -112,7 +114,9 @@ static psgd_status create(minimizer *self)
     self->pairs = k ? k : n <= WHOLE_MAX ? n : FEW_PAIRS;
     if (self->pairs > n) self->pairs = n;
     self->whole = self->pairs == n;
-    bool small = self->whole && n <= SMALL_MAX && is_tri(self);
+    bool small;
+    PSGD_TRY(is_triangular(self, &small));
+    small = small && self->whole && n <= SMALL_MAX;
     columns = 7 + (small ? 4 * n : 4 * self->pairs + (self->whole ? n : 0));
     if (!psgd__mul_fits(n, columns, &size)) size = INT64_MAX;
     self->memory = psgd__alloc(self->context, size, sizeof(double));

@@ -25,14 +25,14 @@ psgd_status psgd_precond_factor_health(const psgd_precond *self, int factor, dou
     return PSGD_OK;
 }
 
-/* Vectors of Lanczos in double; what H and Q see is of the number type. */
+/* Vectors of Lanczos in double; H and Q see those of the dtype. */
 typedef struct lanczos {
     psgd_precond *precond;
     psgd_hessian hessian;
     void *data;
     int64_t n;
     double *basis, *next; /* [steps][n]; [n] */
-    void *x, *y;          /* [n] of the number type */
+    void *x, *y;          /* [n] of the dtype */
 } lanczos;
 
 static double dot(int64_t n, const double *x, const double *y)
@@ -71,7 +71,7 @@ static psgd_status multiply(const lanczos *l, const double *q)
 }
 
 /* Full orthogonalisation, twice: a few steps can afford it. Ends early where nothing new is left. */
-static psgd_status iterate(const lanczos *l, int steps, double *diagonal, double *beside, int *done)
+static psgd_status iterate(const lanczos *l, int steps, double *diagonal, double *off_diagonal, int *done)
 {
     int64_t n = l->n;
     for (*done = 0; *done < steps;) {
@@ -90,17 +90,17 @@ static psgd_status iterate(const lanczos *l, int steps, double *diagonal, double
         double norm = sqrt(dot(n, l->next, l->next));
         double limit = (l->precond->dtype == PSGD_F64 ? 1e-12 : 1e-5) * before;
         if (*done == steps || *done >= n || !(norm > limit)) return PSGD_OK;
-        beside[*done - 1] = norm;
+        off_diagonal[*done - 1] = norm;
         for (int64_t i = 0; i < n; i++) l->basis[*done * n + i] = l->next[i] / norm;
     }
     return PSGD_OK;
 }
 
 /* Eigenvalues of the tridiagonal matrix; weights are the squares of the first entries of its eigenvectors. */
-static psgd_status solve(int done, double *diagonal, double *beside, double *values, double *weights)
+static psgd_status solve(int done, double *diagonal, double *off_diagonal, double *values, double *weights)
 {
     double vectors[MAX_STEPS * MAX_STEPS], work[2 * MAX_STEPS];
-    if (!psgd__la_tridiagonal(done, diagonal, beside, vectors, work)) {
+    if (!psgd__la_tridiagonal(done, diagonal, off_diagonal, vectors, work)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of the spectrum did not converge");
     }
     for (int i = 0; i < done; i++) {
@@ -112,13 +112,13 @@ static psgd_status solve(int done, double *diagonal, double *beside, double *val
 
 static psgd_status run(lanczos *l, int steps, uint64_t seed, double *values, double *weights, int *count)
 {
-    double diagonal[MAX_STEPS], beside[MAX_STEPS] = {0}, norm;
+    double diagonal[MAX_STEPS], off_diagonal[MAX_STEPS] = {0}, norm;
     rng_stream stream = psgd__rng_stream(seed, RNG_PROBE, 0, 0);
     for (int64_t i = 0; i < l->n; i++) l->basis[i] = 2 * psgd__rng_uniform(&stream, (uint64_t)i) - 1;
     norm = sqrt(dot(l->n, l->basis, l->basis));
     for (int64_t i = 0; i < l->n; i++) l->basis[i] /= norm;
-    PSGD_TRY(iterate(l, steps, diagonal, beside, count));
-    return solve(*count, diagonal, beside, values, weights);
+    PSGD_TRY(iterate(l, steps, diagonal, off_diagonal, count));
+    return solve(*count, diagonal, off_diagonal, values, weights);
 }
 
 psgd_status psgd_precond_spectrum(psgd_precond *precond, psgd_hessian hessian, void *data, int steps, uint64_t seed,
@@ -139,7 +139,7 @@ psgd_status psgd_precond_spectrum(psgd_precond *precond, psgd_hessian hessian, v
         l.y = (char *)l.x + (size_t)n * psgd_dtype_size(precond->dtype);
         status = run(&l, steps, seed, values, weights, count);
     } else {
-        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d steps of Lanczos on %lld numbers", steps,
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d steps of Lanczos on %lld elements", steps,
                             (long long)n);
     }
     psgd__free(precond->context, l.basis);

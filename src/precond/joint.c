@@ -11,7 +11,7 @@ static psgd_status total_of(int count, const int64_t *sizes, int64_t *total)
     for (int i = 0; i < count; i++) {
         if (sizes[i] < 1 || !psgd__add_fits(*total, sizes[i], total)) {
             return psgd__fail(PSGD_ERR_ARGUMENT,
-                              "tensor %d has %lld numbers; it must have at least 1, and all of them "
+                              "tensor %d has %lld elements; it must have at least 1, and all of them "
                               "together a number that can be counted",
                               i, (long long)sizes[i]);
         }
@@ -40,12 +40,8 @@ psgd_status psgd_precond_create_joint(const psgd_context *context, const char *s
 {
     if (!precond) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_create_joint: precond is NULL");
     *precond = NULL;
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
     precond_settings settings = {0};
-    option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
-    PSGD_TRY(psgd__options_read(options, &table, 1));
+    PSGD_TRY(psgd__precond_read(dtype, options, &settings));
     return psgd__precond_create_joint(context, source, count, sizes, dtype, &settings, NULL, precond);
 }
 

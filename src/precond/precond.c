@@ -90,17 +90,22 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
     return PSGD_OK;
 }
 
+psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings)
+{
+    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
+    }
+    option_table table = {psgd__precond_options, psgd__precond_option_count, settings};
+    return psgd__options_read(options, &table, 1);
+}
+
 psgd_status psgd_precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                 psgd_dtype dtype, const psgd_options *options, psgd_precond **precond)
 {
     if (!precond) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_precond_create: precond is NULL");
     *precond = NULL;
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
     precond_settings settings = {0};
-    option_table table = {psgd__precond_options, psgd__precond_option_count, &settings};
-    PSGD_TRY(psgd__options_read(options, &table, 1));
+    PSGD_TRY(psgd__precond_read(dtype, options, &settings));
     return psgd__precond_create(context, source, ndim, shape, dtype, &settings, NULL, precond);
 }
 
@@ -108,6 +113,7 @@ void psgd_precond_free(psgd_precond *self)
 {
     if (!self) return;
     TYPED_CALL(self, release, self);
+    psgd__free(self->context, self->units);
     psgd__free(self->context, self->average);
     psgd__free(self->context, self->segments.sizes);
     psgd__work_free(&self->own);
@@ -185,11 +191,6 @@ psgd_status psgd_precond_apply_rows(const psgd_precond *self, psgd_operator what
     }
     TYPED_CALL(self, apply_rows, self, what, rows, x, y);
     return PSGD_OK;
-}
-
-void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta)
-{
-    TYPED_CALL(self, descend, self, rate, g, theta);
 }
 
 psgd_status psgd_precond_criterion(psgd_precond *self, const void *v, const void *h, double *value)

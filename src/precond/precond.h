@@ -1,4 +1,7 @@
-/* The preconditioner, and the typed half of its work. */
+/* The preconditioner, and the typed half of its work.
+ *
+ * An update has four independent choices: the group, the criterion (which pair (v, h)), the update rule (whitened.c:
+ * the images A and B; update.c: the side of the retraction) and the normaliser (normaliser.c). */
 #ifndef PSGD_PRECOND_PRECOND_H
 #define PSGD_PRECOND_PRECOND_H
 
@@ -35,23 +38,36 @@ typedef struct precond_segments {
     int64_t at_v, at_h; /* in the workspace: gathered vectors, [pairs][n] */
 } precond_segments;
 
+/* What is remembered about one unit, a part of Q that is normalised on its own. */
+typedef struct precond_unit {
+    void *group;                     /* of the dtype */
+    double running[GROUP_MAX_PARTS]; /* running maxima of the normaliser "second", 0 before its first use: one for a
+                                        group, one for each part of a family */
+    double top, bottom;              /* bounds of log2 of the largest entry, see guard.c */
+    int share;                       /* factors of the krons above that can grow together: their product stays finite */
+} precond_unit;
+
 struct psgd_precond {
     const psgd_context *context;
     psgd_dtype dtype;
     precond_settings settings;
-    int64_t n;            /* numbers in the tensor */
+    int64_t n;            /* elements of the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
     int64_t work_bytes;  /* reserved in work */
     double shared_flops; /* of one update and one apply, in products that free threads take part in */
-    int64_t fused;       /* numbers in the R of all units where the group can take them straight from (v, h), else 0 */
-    bool plain;          /* no fast paths: what the tests compare them with */
-    void *root;          /* the group, of the number type */
-    void *average;       /* s, the moving average of the gradient, where unbiased */
-    bool waiting;        /* for a first pair that is not zero, to start from */
+    void *root;          /* the group, of the dtype */
+    precond_unit *units; /* owned, in the order in which psgd__group_units visits them */
+    int unit_count;
+    int64_t r_size; /* values that one R may take in the workspace */
+    void *average;  /* s, the moving average of the gradient, where unbiased */
+    bool waiting;   /* for a first pair that is not zero, to start from */
     int64_t updates, skipped;
     precond_segments segments;
 };
+
+/* Checks the dtype and reads the options; NULL: defaults. */
+psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings);
 
 /* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. */
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
@@ -72,9 +88,6 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
 bool psgd__precond_runs_beside(const psgd_precond *self);
 bool psgd__precond_is_heavy(const psgd_precond *self); /* but its products are worth several threads */
 
-/* theta <- theta - rate P g, in one pass where the group can. g is finite and not theta. */
-void psgd__precond_descend(const psgd_precond *self, double rate, const void *g, void *theta);
-
 /* Refuses a preconditioner whose group mixes rows or whose settings need whole gradients. */
 psgd_status psgd__precond_check_rows(const psgd_precond *self);
 
@@ -88,7 +101,6 @@ psgd_status psgd__precond_check_rows(const psgd_precond *self);
                                                  const void *h);                                                       \
     void psgd__precond_apply_rows_##type(const psgd_precond *self, psgd_operator what, const psgd_rows *rows,          \
                                          const void *x, void *y);                                                      \
-    void psgd__precond_descend_##type(const psgd_precond *self, double rate, const void *g, void *theta);              \
     psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
     psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \
     psgd_status psgd__precond_factor_health_##type(const psgd_precond *self, int factor, double health[3]);            \

@@ -168,8 +168,8 @@ static void shapes_that_are_none_are_refused(void **state)
     for (int i = 0; i < 40; i++) many[i] = 1;
     assert_fails(try_spec("diag", 2, zero), PSGD_ERR_ARGUMENT, "mode 2 of the tensor has size 0");
     assert_fails(try_spec("diag", 1, negative), PSGD_ERR_ARGUMENT, "mode 1 of the tensor has size -1");
-    assert_fails(try_spec("diag", 2, huge), PSGD_ERR_ARGUMENT, "more numbers than can be counted");
-    assert_fails(try_spec("diag", 1, large), PSGD_ERR_ARGUMENT, "more numbers than can be counted");
+    assert_fails(try_spec("diag", 2, huge), PSGD_ERR_ARGUMENT, "more elements than can be counted");
+    assert_fails(try_spec("diag", 1, large), PSGD_ERR_ARGUMENT, "more elements than can be counted");
     assert_fails(try_spec("diag", 33, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not 33");
     assert_fails(try_spec("diag", 0, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not 0");
     assert_fails(try_spec("diag", -1, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not -1");

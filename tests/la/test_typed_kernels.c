@@ -166,10 +166,6 @@ static void run_cross(const la_kernels *k, int64_t n, arrays *x)
     x->value[0] = (double)largest;
     x->value[1] = (double)spectral;
     k->cross_retract(pairs, &p, (real)0.01, x->a, x->f);
-    k->cross_fused(pairs, &p, (real)0.1, -1, NULL, false, &largest, &spectral);
-    x->value[2] = (double)largest;
-    x->value[3] = (double)spectral;
-    k->cross_renew(pairs, &p, (real)0.1, (real)1e-4, x->f);
     k->cross_apply(pairs, &p, (real)0.5, x->c, false, x->c, false);
     k->cross_apply(pairs, &p, (real)-0.5, x->d, true, x->c, false);
     k->cross_apply(pairs, &p, (real)-0.5, x->d, false, x->g, true);

@@ -55,7 +55,7 @@ static void what_is_wrong_is_said(void **state)
     assert_fails(psgd_precond_create_joint(NULL, "diag", 0, sizes, PSGD_F64, NULL, &joint), PSGD_ERR_ARGUMENT,
                  "at least one tensor");
     assert_fails(psgd_precond_create_joint(NULL, "diag", 2, zero, PSGD_F64, NULL, &joint), PSGD_ERR_ARGUMENT,
-                 "tensor 1 has 0 numbers");
+                 "tensor 1 has 0 elements");
     assert_fails(psgd_precond_create_joint(NULL, "kron(tri,tri)", PARTS, sizes, PSGD_F64, NULL, &joint), PSGD_ERR_SPEC,
                  "1 mode");
     assert_ok(psgd_precond_create_joint(NULL, "diag", PARTS, sizes, PSGD_F64, NULL, &joint));

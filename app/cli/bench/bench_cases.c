@@ -59,18 +59,18 @@ const bench_case bench_cases[] = {
 
 const int bench_case_count = sizeof bench_cases / sizeof bench_cases[0];
 
-/* Numbers that the passes of a flat group move for each parameter: those that write an array of their own, and those
+/* Values that the passes of a flat group move for each parameter: passes that write an array of their own, and passes
  * that write what they have read. */
 typedef struct flat_rule {
     const char *spec;
     double written[BENCH_OPS], in_place[BENCH_OPS];
 } flat_rule;
 
-/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e; v, h, d, e, d out, e out. apply: Q, x, y out. A step also reads
- * Q and x, and reads and writes theta. */
+/* diag: v, h, q, R out; R, q, q out. xmat: v, h, d, e, both halves of R out; R, d, e, d out, e out. apply: Q, x, y out.
+ * A step is both, and reads y and theta and writes theta. */
 static const flat_rule flat[] = {
-    {"diag", {4, 3, 4}, {3, 0, 3 + 4}},
-    {"xmat", {4, 4, 4}, {6, 0, 6 + 5}},
+    {"diag", {4, 3, 4 + 3}, {3, 0, 3 + 3}},
+    {"xmat", {6, 4, 6 + 4}, {6, 0, 6 + 3}},
 };
 
 static bool is(const char *spec, const char *name)
@@ -126,9 +126,9 @@ bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype 
     double n = (double)shape[0] * (double)shape[1];
     bool left = !strncmp(spec, "kron(tri,", 9), right = is(spec, "scaw") || strstr(spec, ",tri)");
     if (!left && !right) {
-        /* v and h once; x, y and, for a step, theta instead of y. */
+        /* v and h once; x and y; for a step also y, theta and theta out. */
         work->read = op == BENCH_APPLY ? 0 : 2 * n * size;
-        work->written = op == BENCH_APPLY ? 3 * n * size : 0;
+        work->written = op == BENCH_UPDATE ? 0 : 3 * n * size;
         work->in_place = op == BENCH_STEP ? 3 * n * size : 0;
         work->resident = work->read + work->written + work->in_place;
         return true;

@@ -1,9 +1,9 @@
-/* Measures update, apply and step of each case. Between its runs the limits of the machine are measured as well: on a
- * shared machine both change from one second to the next, and only their ratio means something. */
+/* Measures update, apply and step (update, apply, theta <- theta - rate Pg) of each case. Between its runs the limits
+ * of the machine are measured as well: on a shared machine both change from one second to the next, and only their
+ * ratio means something. */
 #include "cli/bench/bench.h"
 #include "cli/cli.h"
 #include "core/memory.h"
-#include "precond/precond.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ typedef struct bench_run {
     int ndim;
     int64_t shape[32], n;
     psgd_precond *precond;
-    char *v, *h, *theta;
+    char *v, *h, *direction, *theta;
     int64_t calls; /* so that pairs alternate: Q neither settles nor runs away */
 } bench_run;
 
@@ -28,13 +28,25 @@ typedef struct bench_result {
     bench_samples part[BENCH_OPS]; /* of what the limits measured just before allow */
 } bench_result;
 
+/* theta <- theta - 1e-9 direction. */
+static void descend(const bench_run *run)
+{
+    if (run->settings->dtype == PSGD_F64) {
+        const double *direction = (const double *)run->direction;
+        for (int64_t i = 0; i < run->n; i++) ((double *)run->theta)[i] -= 1e-9 * direction[i];
+    } else {
+        const float *direction = (const float *)run->direction;
+        for (int64_t i = 0; i < run->n; i++) ((float *)run->theta)[i] -= 1e-9F * direction[i];
+    }
+}
+
 static psgd_status call(bench_run *run, bench_op op)
 {
     bool swap = run->calls++ % 2;
     const void *v = swap ? run->h : run->v, *h = swap ? run->v : run->h;
     if (op != BENCH_APPLY) PSGD_TRY(psgd_precond_update(run->precond, v, h));
-    if (op == BENCH_APPLY) return psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->theta);
-    if (op == BENCH_STEP) psgd__precond_descend(run->precond, 1e-9, run->h, run->theta);
+    if (op != BENCH_UPDATE) PSGD_TRY(psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->direction));
+    if (op == BENCH_STEP) descend(run);
     return PSGD_OK;
 }
 
@@ -150,12 +162,14 @@ static psgd_status run_case(const bench_settings *settings, const bench_probe *p
     PSGD_TRY(psgd_precond_create(NULL, source, run.ndim, run.shape, settings->dtype, NULL, &run.precond));
     run.v = psgd__alloc(NULL, run.n, size);
     run.h = psgd__alloc(NULL, run.n, size);
+    run.direction = psgd__alloc(NULL, run.n, size);
     run.theta = psgd__alloc(NULL, run.n, size);
-    psgd_status status = run.v && run.h && run.theta ? PSGD_OK
-                                                     : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
+    bool room = run.v && run.h && run.direction && run.theta;
+    psgd_status status = room ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
     if (status == PSGD_OK) {
         psgd_normal_fill(settings->dtype, 1, 0, 0, 0, run.n, run.v);
         psgd_normal_fill(settings->dtype, 1, 1, 0, 0, run.n, run.h);
+        memset(run.direction, 0, (size_t)run.n * size);
         memset(run.theta, 0, (size_t)run.n * size);
         status = measure(&run, probe, &result);
     }
@@ -163,6 +177,7 @@ static psgd_status run_case(const bench_settings *settings, const bench_probe *p
     psgd_precond_free(run.precond);
     psgd__free(NULL, run.v);
     psgd__free(NULL, run.h);
+    psgd__free(NULL, run.direction);
     psgd__free(NULL, run.theta);
     return status;
 }

@@ -83,7 +83,8 @@ static void try_fibres(check *k)
         }
     }
     if (x && before)
-        psgd__check_law(k, "fibres", "strided fibres are treated alike, and nothing beside them", max, k->tolerance);
+        psgd__check_law(k, "fibres", "strided fibres are treated alike, and nothing between them changes", max,
+                        k->tolerance);
     psgd__free(k->context, x);
     psgd__free(k->context, before);
 }

@@ -36,9 +36,9 @@ typedef struct check {
     rng_stream stream;
     uint64_t next; /* of the stream */
     group *unit;
-    int64_t n, fibres, r, state; /* sizes of the unit, fibres that an R is made of, numbers in R and in Q */
+    int64_t n, fibres, r, state; /* sizes of the unit, fibres that an R is made of, values in R and in Q */
     double tolerance;
-    /* Matrices n x n in double; vectors and R of the number type. */
+    /* Matrices n x n in double; vectors and R of the dtype. */
     double *Q, *inverse, *other, *work, *algebra;
     real *columns, *A, *B, *R, *R2, *steps, *kept, *kept2;
     double step_size[CHECK_STEPS];

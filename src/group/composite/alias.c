@@ -1,8 +1,8 @@
-/* Names that stand for other specs: t turns over what is below it when the group is built, scan and scaw are short
+/* Names that stand for other specs: t transposes what is below it when the group is built, scan and scaw are short
  * forms. */
-#include "group/ops.h"
+#include "group/group.h"
 
-const group_ops t_ops = {
+const group_ops GROUP_OPS(t) = {
     .kind = {.name = "t",
              .summary = "t(G): the transposes of G",
              .formula = "as G",
@@ -11,7 +11,7 @@ const group_ops t_ops = {
              .sizes = SIZES_SAME},
 };
 
-const group_ops scan_ops = {
+const group_ops GROUP_OPS(scan) = {
     .kind = {.name = "scan",
              .summary = "scaling and normalisation: kron(diag,norm)",
              .formula = "m + 2n - 1",
@@ -19,7 +19,7 @@ const group_ops scan_ops = {
              .place = PLACE_TENSOR},
 };
 
-const group_ops scaw_ops = {
+const group_ops GROUP_OPS(scaw) = {
     .kind = {.name = "scaw",
              .summary = "scaling and whitening: kron(diag,tri)",
              .formula = "m + n(n+1)/2",

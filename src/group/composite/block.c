@@ -4,7 +4,7 @@
  *
  * Both are one code: the part that receives (to) gets C times the part that gives (from). R has the same pattern and is
  * laid out as R_to, R_from, R_C; everything inside shares one norm. */
-#include "group/ops.h"
+#include "group/group.h"
 #include "la/matrix/blas.h"
 #include "la/la.h"
 
@@ -24,17 +24,6 @@ static const block *as_block(const group *self)
     return (const block *)self;
 }
 
-static psgd_status build_children(const group_args *args, group *self)
-{
-    group_args part = *args;
-    part.extra = self->extra;
-    for (part.spec = args->spec->first; part.spec; part.spec = part.spec->next) {
-        PSGD_TRY(psgd__group_build(&part, &self->child[self->child_count]));
-        self->child_count++;
-    }
-    return PSGD_OK;
-}
-
 static psgd_status block_create(const group_args *args, group **created)
 {
     int64_t k = args->spec->first->n, l = args->spec->first->next->n, size;
@@ -42,7 +31,7 @@ static psgd_status block_create(const group_args *args, group **created)
         return psgd__fail(PSGD_ERR_SPEC, "block of sizes %lld and %lld is larger than BLAS can count", (long long)k,
                           (long long)l);
     }
-    block *self = psgd__group_base(args, &block_ops, sizeof *self);
+    block *self = psgd__group_base(args, &GROUP_OPS(block), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->base.transposed = args->transposed;
     self->to = args->transposed;
@@ -50,16 +39,9 @@ static psgd_status block_create(const group_args *args, group **created)
     self->scratch = psgd__work_reserve(args->work, size, sizeof(real));
     psgd__group_reserve_sums(&self->base);
 
-    PSGD_TRY(psgd__group_reals(args, self, size, &self->C));
-    self->base.child = psgd__alloc(args->context, 2, sizeof self->base.child[0]);
-    psgd_status status = self->base.child ? build_children(args, &self->base)
-                                          : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a block");
-    if (status != PSGD_OK) {
-        psgd__group_free(&self->base);
-        return status;
-    }
     *created = &self->base;
-    return PSGD_OK;
+    PSGD_TRY(psgd__group_reals(args, self, size, &self->C));
+    return psgd__group_parts(args, &self->base, self->base.extra);
 }
 
 static group *to_part(const group *self)
@@ -134,8 +116,7 @@ static void block_solve_t(const group *self, view X)
 
 static int64_t block_size(const group *self)
 {
-    const group *a = self->child[0], *b = self->child[1];
-    return a->ops->size(a) + b->ops->size(b) + c_size(self);
+    return psgd__parts_size(self) + c_size(self);
 }
 
 static void block_state(group *self, group_state visit, void *data)
@@ -146,7 +127,7 @@ static void block_state(group *self, group_state visit, void *data)
 static void block_cost(const group *self, group_cost *cost)
 {
     double kl = (double)c_size(self), f = (double)self->fibres;
-    for (int i = 0; i < 2; i++) self->child[i]->ops->cost(self->child[i], cost);
+    psgd__parts_cost(self, cost);
     cost->update_flops += 8 * kl * f + 2 * kl * (double)self->n;
     cost->update_bytes += 5 * kl * sizeof(real);
     cost->apply_flops += 4 * kl * f;
@@ -259,7 +240,7 @@ static void block_rescale(group *self, real c)
     for (int i = 0; i < 2; i++) self->child[i]->ops->rescale(self->child[i], c);
 }
 
-const group_ops block_ops = {
+const group_ops GROUP_OPS(block) = {
     .kind = {.name = "block",
              .summary = "block(A:k,B:l): [A C; 0 B], C any k x l matrix",
              .formula = "A + B + kl",

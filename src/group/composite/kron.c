@@ -2,62 +2,22 @@
  *
  * Factor i acts on mode i of the tensor, so an op is an op of each factor along its own mode; each factor is normalised
  * on its own. Scaling one factor by c and another by 1/c changes nothing, and rounding would let them drift apart, so
- * factors that can be rescaled are balanced now and then, by powers of two, which is exact. */
+ * factors that can be rescaled are balanced now and then, by powers of two, which is exact. An op costs what it costs
+ * the factors. */
 #include "group/composite/kron_bordered.h"
-#include "group/ops.h"
 
 #include <math.h>
+#include <stddef.h>
 
-typedef struct kron {
-    group base;
-    kron_bordered bordered;
-} kron;
-
-static const kron_bordered *bordered_of(const group *self)
-{
-    return &((const kron *)self)->bordered;
-}
-
-static int64_t smaller_ndim(const group *self, int i)
-{
-    int64_t product = 1;
-    for (int j = i + 1; j < self->child_count; j++) product *= self->child[j]->n;
-    return product;
-}
-
-static void multiply_share(group *self, int factors)
-{
-    self->share *= factors;
-    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors);
-}
-
-static void count_share(group *self)
-{
-    int factors = 0;
-    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->size(self->child[i]) > 0;
-    for (int i = 0; i < self->child_count; i++) multiply_share(self->child[i], factors > 0 ? factors : 1);
-}
+static const group_fused bordered_fused;
 
 static psgd_status kron_create(const group_args *args, group **created)
 {
-    group *self = psgd__group_base(args, &kron_ops, sizeof(kron));
+    kron *self = psgd__group_base(args, &GROUP_OPS(kron), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
-    self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
-    psgd_status status = self->child ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the factors of a kron");
-
-    group_args factor = *args;
-    for (factor.spec = args->spec->first; factor.spec && status == PSGD_OK; factor.spec = factor.spec->next) {
-        factor.fibres = args->fibres * (args->spec->n / factor.spec->n);
-        status = psgd__group_build(&factor, &self->child[self->child_count]);
-        if (status == PSGD_OK) self->child_count++;
-    }
-    if (status != PSGD_OK) {
-        psgd__group_free(self);
-        return status;
-    }
-    count_share(self);
-    kron_bordered_reserve(self, args->work, &((kron *)self)->bordered);
-    *created = self;
+    *created = &self->base;
+    PSGD_TRY(psgd__group_parts(args, &self->base, args->extra));
+    if (kron_bordered_reserve(self)) self->base.fused = &bordered_fused;
     return PSGD_OK;
 }
 
@@ -71,7 +31,9 @@ static void kron_reset(group *self, double scale)
  * are not evenly spaced with them, blocks. */
 static view mode(const group *self, int i, view X)
 {
-    int64_t n = self->child[i]->n, after = smaller_ndim(self, i), before = X.n / n / after;
+    int64_t n = self->child[i]->n, after = 1;
+    for (int j = i + 1; j < self->child_count; j++) after *= self->child[j]->n;
+    int64_t before = X.n / n / after;
     view Y = X;
     Y.n = n;
     Y.inner = after * X.inner;
@@ -83,65 +45,34 @@ static view mode(const group *self, int i, view X)
     return even ? Y : view_repeat(Y, X.outer, X.ld);
 }
 
+/* Calls an op of every factor along its own mode. */
+static void each_mode(const group *self, size_t op, view X)
+{
+    for (int i = 0; i < self->child_count; i++) {
+        const group *factor = self->child[i];
+        void (*call)(const group *, view) = *(void (*const *)(const group *, view))((const char *)factor->ops + op);
+        call(factor, mode(self, i, X));
+    }
+}
+
 static void kron_mul(const group *self, view X)
 {
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->mul(self->child[i], mode(self, i, X));
+    each_mode(self, offsetof(group_ops, mul), X);
 }
 
 static void kron_mul_t(const group *self, view X)
 {
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->mul_t(self->child[i], mode(self, i, X));
+    each_mode(self, offsetof(group_ops, mul_t), X);
 }
 
 static void kron_solve(const group *self, view X)
 {
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->solve(self->child[i], mode(self, i, X));
+    each_mode(self, offsetof(group_ops, solve), X);
 }
 
 static void kron_solve_t(const group *self, view X)
 {
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->solve_t(self->child[i], mode(self, i, X));
-}
-
-static void kron_form(const group *self, view A, view B)
-{
-    for (int i = 0; i < self->child_count; i++) {
-        const group *factor = self->child[i];
-        view a = mode(self, i, A), b = mode(self, i, B);
-        if (factor->ops->form) {
-            factor->ops->form(factor, a, b);
-        } else {
-            factor->ops->mul(factor, a);
-            factor->ops->solve_t(factor, b);
-        }
-    }
-}
-
-/* Factors act on different modes, so P is the product of theirs. */
-static void kron_square(const group *self, view X)
-{
-    for (int i = 0; i < self->child_count; i++) {
-        const group *factor = self->child[i];
-        view x = mode(self, i, X);
-        if (factor->ops->square) {
-            factor->ops->square(factor, x);
-        } else {
-            factor->ops->mul(factor, x);
-            factor->ops->mul_t(factor, x);
-        }
-    }
-}
-
-static int64_t kron_size(const group *self)
-{
-    int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
-    return total;
-}
-
-static void kron_cost(const group *self, group_cost *cost)
-{
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
+    each_mode(self, offsetof(group_ops, solve_t), X);
 }
 
 /* The product of ||Q_j||_F^2 over the other factors: what v integrated out of the other modes leaves. */
@@ -223,28 +154,22 @@ void psgd__group_balance(group *self)
     if (self->ops->kind.sizes == SIZES_MULTIPLY) balance_factors(self);
 }
 
-static int64_t kron_fused_size(const group *self)
+static void kron_whiten(const group *self, view A, view B)
 {
-    int64_t total = 0;
-    for (int i = 0; bordered_of(self)->possible && i < self->child_count; i++) {
-        total += self->child[i]->ops->r_size(self->child[i]);
-    }
-    return total;
+    for (int i = 0; i < self->child_count; i++) psgd__group_whiten(self->child[i], mode(self, i, A), mode(self, i, B));
 }
 
-static void kron_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
+/* Factors act on different modes, so P is the product of theirs. */
+static void kron_square(const group *self, view X)
 {
-    kron_bordered_fused(self, bordered_of(self), raw, R, units);
+    for (int i = 0; i < self->child_count; i++) psgd__group_square(self->child[i], mode(self, i, X));
 }
 
-static bool kron_apply(const group *self, real alpha, const real *x, bool add, real *y)
-{
-    if (!bordered_of(self)->possible) return false;
-    kron_bordered_apply(self, bordered_of(self), alpha, x, add, y);
-    return true;
-}
+static const group_fused kron_fused = {.whiten = kron_whiten, .square = kron_square};
+static const group_fused bordered_fused = {
+    .whiten = kron_whiten, .square = kron_square, .apply = kron_bordered_apply, .project = kron_bordered_project};
 
-const group_ops kron_ops = {
+const group_ops GROUP_OPS(kron) = {
     .kind = {.name = "kron",
              .summary = "kron(G1,G2,...): Kronecker product, factor i acts on mode i",
              .formula = "of the factors",
@@ -252,21 +177,17 @@ const group_ops kron_ops = {
              .max_children = SPEC_MAX_DIMS,
              .place = PLACE_TENSOR,
              .sizes = SIZES_MULTIPLY},
+    .fused = &kron_fused,
     .create = kron_create,
     .reset = kron_reset,
     .mul = kron_mul,
     .mul_t = kron_mul_t,
     .solve = kron_solve,
     .solve_t = kron_solve_t,
-    .size = kron_size,
+    .size = psgd__parts_size,
     .state = psgd__group_no_state,
-    .cost = kron_cost,
+    .cost = psgd__parts_cost,
     .rescale = kron_rescale,
     .units = kron_units,
     .energy = kron_energy,
-    .form = kron_form,
-    .square = kron_square,
-    .fused_size = kron_fused_size,
-    .fused = kron_fused,
-    .apply = kron_apply,
 };

@@ -3,56 +3,61 @@
 
 #include <math.h>
 
-void kron_bordered_reserve(const group *self, workspace *work, kron_bordered *bordered)
+static bool is_bordered(const group *factor)
 {
-    *bordered = (kron_bordered){0};
-    if (self->child_count != 2) return;
-    const group *left = self->child[0], *right = self->child[1];
-    if (!left->ops->pattern || !right->ops->pattern || left->ops->pattern(left, NULL, NULL) != SIDE_NONE) return;
-
-    int64_t rows = left->n, columns = right->n;
-    bordered->possible = true;
-    bordered->factors = psgd__work_reserve(work, la_bordered_ld(rows) + 2 * la_bordered_ld(columns), sizeof(real));
-    bordered->scratch = psgd__work_reserve(work, 2 * la_bordered_ld(columns), sizeof(real));
-    bordered->sums = psgd__work_reserve(work, la_bordered_ld(rows + 2 * columns) + la_bordered_sums(rows, columns),
-                                        sizeof(double));
+    return factor->fused && factor->fused->border;
 }
 
-static la_bordered factors(const group *self, const kron_bordered *bordered)
+bool kron_bordered_reserve(kron *self)
 {
+    if (self->base.child_count != 2) return false;
+    const group *left = self->base.child[0], *right = self->base.child[1];
+    if (!is_bordered(left) || !is_bordered(right) || left->fused->border(left, NULL, NULL) != BORDER_NONE) return false;
+
+    workspace *work = self->base.work;
+    int64_t rows = left->n, columns = right->n;
+    self->factors = psgd__work_reserve(work, la_bordered_ld(rows) + 2 * la_bordered_ld(columns), sizeof(real));
+    self->scratch = psgd__work_reserve(work, 2 * la_bordered_ld(columns), sizeof(real));
+    self->sums = psgd__work_reserve(work, la_bordered_ld(rows + 2 * columns) + la_bordered_sums(rows, columns),
+                                    sizeof(double));
+    return true;
+}
+
+static la_bordered factors(const group *self)
+{
+    const kron *k = (const kron *)self;
     const group *left = self->child[0], *right = self->child[1];
-    real *row = psgd__work_at(self->work, bordered->factors);
+    real *row = psgd__work_at(self->work, k->factors);
     real *diagonal = row + la_bordered_ld(left->n), *side = diagonal + la_bordered_ld(right->n);
-    left->ops->pattern(left, row, NULL);
-    group_side which = right->ops->pattern(right, diagonal, side);
+    left->fused->border(left, row, NULL);
+    group_border border = right->fused->border(right, diagonal, side);
     return (la_bordered){.rows = left->n,
                          .columns = right->n,
                          .row = row,
                          .diagonal = diagonal,
-                         .side = which == SIDE_NONE ? NULL : side,
-                         .side_is_row = which == SIDE_ROW,
-                         .scratch = psgd__work_at(self->work, bordered->scratch)};
+                         .side = border == BORDER_NONE ? NULL : side,
+                         .side_is_row = border == BORDER_ROW,
+                         .scratch = psgd__work_at(self->work, k->scratch)};
 }
 
-void kron_bordered_fused(const group *self, const kron_bordered *bordered, const group_raw *raw, real *R,
-                         group_fused *units)
+void kron_bordered_project(const group *self, const group_raw *raw, real *R, group_r *units)
 {
-    la_bordered t = factors(self, bordered);
-    double *row_sums = psgd__work_at(self->work, bordered->sums), *column_sums = row_sums + t.rows,
+    la_bordered t = factors(self);
+    double *row_sums = psgd__work_at(self->work, ((const kron *)self)->sums), *column_sums = row_sums + t.rows,
            *side_sums = column_sums + t.columns;
     t.sums = row_sums + la_bordered_ld(t.rows + 2 * t.columns);
     la_bordered_fused(&t, raw->h, raw->v, raw->damping, raw->sign, row_sums, column_sums, side_sums);
 
     for (int i = 0; i < 2; i++) {
         const group *factor = self->child[i];
-        factor->ops->pattern_r(factor, i ? column_sums : row_sums, side_sums, R);
-        units[i] = (group_fused){.R = R, .largest = (double)factor->ops->r_max(factor, R), .spectral = HUGE_VAL};
+        factor->fused->border_project(factor, i ? column_sums : row_sums, side_sums, R);
+        units[i] = (group_r){.R = R, .largest = (double)factor->ops->r_max(factor, R), .spectral = HUGE_VAL};
         R += factor->ops->r_size(factor);
     }
 }
 
-void kron_bordered_apply(const group *self, const kron_bordered *bordered, real alpha, const real *x, bool add, real *y)
+void kron_bordered_apply(const group *self, const real *x, real *y)
 {
-    la_bordered t = factors(self, bordered);
-    la_bordered_apply(&t, alpha, x, add, y);
+    la_bordered t = factors(self);
+    la_bordered_apply(&t, 1, x, false, y);
 }

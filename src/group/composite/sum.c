@@ -1,6 +1,7 @@
 /* Direct sums, spec "sum(G:k,H:l,...)": each part acts on its own stretch of the fibre and is normalised on its own,
- * except inside a block, where the R of the parts stand one after the other. */
-#include "group/ops.h"
+ * except inside a block, where the R of the parts stand one after the other. Both norms of R are the max over the
+ * parts. An op costs what it costs the parts. */
+#include "group/group.h"
 #include "la/la.h"
 
 #include <math.h>
@@ -8,25 +9,8 @@
 
 static psgd_status sum_create(const group_args *args, group **created)
 {
-    group *self = psgd__group_base(args, &sum_ops, sizeof *self);
-    if (!self) return PSGD_ERR_NO_MEMORY;
-    self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
-    if (!self->child) {
-        psgd__group_free(self);
-        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a sum");
-    }
-
-    group_args part = *args;
-    for (part.spec = args->spec->first; part.spec; part.spec = part.spec->next) {
-        psgd_status status = psgd__group_build(&part, &self->child[self->child_count]);
-        if (status != PSGD_OK) {
-            psgd__group_free(self);
-            return status;
-        }
-        self->child_count++;
-    }
-    *created = self;
-    return PSGD_OK;
+    *created = psgd__group_base(args, &GROUP_OPS(sum), sizeof **created);
+    return *created ? psgd__group_parts(args, *created, args->extra) : PSGD_ERR_NO_MEMORY;
 }
 
 static void sum_reset(group *self, double scale)
@@ -35,6 +19,7 @@ static void sum_reset(group *self, double scale)
 }
 
 typedef void (*fibre_op)(const group *part, view X);
+typedef real (*norm_op)(const group *part, const real *R);
 
 static void to_parts(const group *self, size_t op, view X)
 {
@@ -65,18 +50,6 @@ static void sum_solve(const group *self, view X)
 static void sum_solve_t(const group *self, view X)
 {
     to_parts(self, offsetof(group_ops, solve_t), X);
-}
-
-static int64_t sum_size(const group *self)
-{
-    int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
-    return total;
-}
-
-static void sum_cost(const group *self, group_cost *cost)
-{
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
 }
 
 static group_pair slice_pair(const group_pair *pair, int64_t from, int64_t n)
@@ -119,27 +92,26 @@ static void sum_project(const group *self, view A, view B, int sign, bool accumu
     }
 }
 
-static real sum_r_max(const group *self, const real *R)
+static real max_of_parts(const group *self, size_t op, const real *R)
 {
     real max = 0;
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
-        max = (real)fmax((double)max, (double)part->ops->r_max(part, R));
+        norm_op call = *(const norm_op *)((const char *)part->ops + op);
+        max = (real)fmax((double)max, (double)call(part, R));
         R += part->ops->r_size(part);
     }
     return max;
 }
 
-/* The spectral norm of a direct sum is the largest of its parts'. */
+static real sum_r_max(const group *self, const real *R)
+{
+    return max_of_parts(self, offsetof(group_ops, r_max), R);
+}
+
 static real sum_r_spectral(const group *self, const real *R)
 {
-    real max = 0;
-    for (int i = 0; i < self->child_count; i++) {
-        const group *part = self->child[i];
-        max = (real)fmax((double)max, (double)part->ops->r_spectral(part, R));
-        R += part->ops->r_size(part);
-    }
-    return max;
+    return max_of_parts(self, offsetof(group_ops, r_spectral), R);
 }
 
 static void r_to_parts(const group *self, const real *R, bool transpose, view X)
@@ -220,7 +192,7 @@ static double sum_energy(const group *self, bool inverse)
     return total;
 }
 
-const group_ops sum_ops = {
+const group_ops GROUP_OPS(sum) = {
     .kind = {.name = "sum",
              .summary = "sum(G:k,H:l,...): direct sum",
              .formula = "of the parts",
@@ -234,9 +206,9 @@ const group_ops sum_ops = {
     .mul_t = sum_mul_t,
     .solve = sum_solve,
     .solve_t = sum_solve_t,
-    .size = sum_size,
+    .size = psgd__parts_size,
     .state = psgd__group_no_state,
-    .cost = sum_cost,
+    .cost = psgd__parts_cost,
     .r_size = sum_r_size,
     .project = sum_project,
     .r_max = sum_r_max,

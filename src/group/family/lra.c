@@ -1,7 +1,7 @@
 /* The low-rank family Q = (I + UV') diag(d), spec "lra(r)" (arXiv 2211.04422), U and V n x r.
  *
  * Not a group: d, U and V are fitted in turn, see lra_fit.c. Products take two passes over a panel of r columns,
- * inverses the same and M^-1, M = I + V'U, r x r: (I + UV')^-1 = I - U M^-1 V'. n(2r + 1) numbers, O(nr) for
+ * inverses the same and M^-1, M = I + V'U, r x r: (I + UV')^-1 = I - U M^-1 V'. n(2r + 1) values, O(nr) for
  * everything. */
 #include "group/family/lra.h"
 #include "core/rng.h"
@@ -32,7 +32,7 @@ static psgd_status lra_create(const group_args *args, group **created)
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra takes at most %d pairs an update, not %lld", LRA_MAX_PAIRS,
                           (long long)args->pairs);
     }
-    lra *self = psgd__group_base(args, &lra_ops, sizeof *self);
+    lra *self = psgd__group_base(args, &GROUP_OPS(lra), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
 
@@ -68,7 +68,7 @@ void psgd__lra_begin(lra *self, double scale)
     }
     memset(self->memory, 0, (size_t)(LRA_M + 2 * r * r) * sizeof(real));
     for (int64_t i = 0; i < r; i++) self->memory[LRA_M + i * r + i] = 1;
-    self->formed = NULL;
+    self->whitened = NULL;
 }
 
 static void lra_reset(group *self, double scale)
@@ -150,13 +150,9 @@ static void apply_all(const group *self, bool inverse, bool transpose, view X)
 {
     real *fibre = psgd__work_at(self->work, as_lra(self)->fibre);
     for (int64_t f = 0; f < view_fibres(X); f++) {
-        if (X.inner == 1) {
-            apply(as_lra(self), inverse, transpose, lowrank_fibre(X, f));
-            continue;
-        }
-        lowrank_load(X, f, false, fibre);
-        apply(as_lra(self), inverse, transpose, fibre);
-        lowrank_store(X, f, false, fibre);
+        real *x = lowrank_borrow(X, f, false, fibre);
+        apply(as_lra(self), inverse, transpose, x);
+        lowrank_return(X, f, false, x);
     }
 }
 
@@ -181,15 +177,15 @@ static void lra_solve_t(const group *self, view X)
 }
 
 /* A <- Q A and B <- Q^-T B in two passes over both panels, the second of which leaves the projections for the fit. */
-typedef struct forming {
+typedef struct whitening {
     const lra *self;
     real *a, *b;
     const double *add_a, *add_b; /* NULL in the first pass */
-} forming;
+} whitening;
 
-static void visit_form(void *data, const la_chunk *rows)
+static void visit_whiten(void *data, const la_chunk *rows)
 {
-    const forming *f = data;
+    const whitening *f = data;
     const lra *self = f->self;
     const la_kernels *k = la_kernel();
     int64_t n = self->base.n, r = self->r;
@@ -210,24 +206,24 @@ static void visit_form(void *data, const la_chunk *rows)
     la_panel_dots(self->u, n, r, rows, b, sums + UB * r);
 }
 
-static void lra_form(const group *self, view A, view B)
+static void lra_whiten(const group *self, view A, view B)
 {
     const lra *l = as_lra(self);
     int64_t r = l->r;
     double *sums = psgd__work_at(self->work, l->sums), *M, *inverse, *t = lra_projection(l, self->pairs, 0);
     psgd__lra_matrix(l, &M, &inverse);
     for (int64_t k = 0; k < A.outer; k++) {
-        forming f = {.self = l, .a = A.x + k * A.ld, .b = B.x + k * B.ld};
-        la_sweep(self->n, visit_form, &f, 2 * r, 0, sums);
+        whitening f = {.self = l, .a = A.x + k * A.ld, .b = B.x + k * B.ld};
+        la_sweep(self->n, visit_whiten, &f, 2 * r, 0, sums);
         memcpy(t, sums, (size_t)r * sizeof(double));
         small_mul(r, inverse, true, sums + r, t + r);
         for (int64_t j = 0; j < r; j++) t[r + j] = -t[r + j];
         f.add_a = t;
         f.add_b = t + r;
-        la_sweep(self->n, visit_form, &f, 4 * r, 0, sums);
+        la_sweep(self->n, visit_whiten, &f, 4 * r, 0, sums);
         memcpy(lra_projection(l, k, VA), sums, (size_t)(4 * r) * sizeof(double));
     }
-    ((lra *)self)->formed = A.x;
+    ((lra *)self)->whitened = A.x;
 }
 
 static int64_t lra_size(const group *self)
@@ -235,22 +231,16 @@ static int64_t lra_size(const group *self)
     return self->n * (2 * as_lra(self)->r + 1);
 }
 
-static int64_t no_size(const group *self)
-{
-    (void)self;
-    return 0;
-}
-
 static void lra_state(group *self, group_state visit, void *data)
 {
     lra *l = (lra *)self;
-    l->formed = NULL;
+    l->whitened = NULL;
     visit(data, l->d, self->n);
     visit(data, l->u, 2 * l->r * self->n);
     visit(data, l->memory, LRA_M + 2 * l->r * l->r);
 }
 
-/* Both panels are read twice to form A and B and once for the gradients; one of them is read and written in turn. */
+/* Both panels are read twice to whiten and once for the gradients; one of them is read and written in turn. */
 static void lra_cost(const group *self, group_cost *cost)
 {
     double n = (double)self->n, r = (double)as_lra(self)->r;
@@ -263,7 +253,7 @@ static void lra_cost(const group *self, group_cost *cost)
 static void lra_rescale(group *self, real c)
 {
     la_scale(self->n, c, ((lra *)self)->d);
-    ((lra *)self)->formed = NULL;
+    ((lra *)self)->whitened = NULL;
 }
 
 /* |Q_ij| <= (1 + r max|U| max|V|) max|d|. */
@@ -275,13 +265,16 @@ static real lra_largest(const group *self)
     return (real)((1 + (double)l->r * product) * (double)la_max_abs(self->n, l->d));
 }
 
-const group_ops lra_ops = {
+static const group_fused lra_fused = {.whiten = lra_whiten};
+
+const group_ops GROUP_OPS(lra) = {
     .kind = {.name = "lra",
              .summary = "lra(r): (I + UV') diag(d), U and V n x r",
              .formula = "n(2r+1)",
              .takes_number = true,
              .unprotected = true,
              .place = PLACE_VECTOR},
+    .fused = &lra_fused,
     .create = lra_create,
     .reset = lra_reset,
     .mul = lra_mul,
@@ -291,9 +284,8 @@ const group_ops lra_ops = {
     .size = lra_size,
     .state = lra_state,
     .cost = lra_cost,
-    .r_size = no_size,
+    .r_size = psgd__group_no_size,
     .fit = psgd__lra_fit,
-    .form = lra_form,
     .rescale = lra_rescale,
     .largest = lra_largest,
 };

@@ -2,7 +2,7 @@
 #ifndef PSGD_GROUP_FAMILY_LRA_H
 #define PSGD_GROUP_FAMILY_LRA_H
 
-#include "group/ops.h"
+#include "group/group.h"
 
 #define lra                   PSGD_TYPED(lra)
 #define psgd__lra_fit         PSGD_TYPED(psgd__lra_fit)
@@ -12,21 +12,20 @@
 
 enum { LRA_MAX_PAIRS = 64, LRA_BLOCK = 16 }; /* pairs an update may sum over; columns of V'U computed at a time */
 
-/* What is kept beside d, U and V, as numbers of the type: the updates so far, the running maxima of the three parts (as
- * logarithms, which never leave the number type), and M = I + V'U as the sum of two numbers each. */
-enum { LRA_TURN, LRA_RUNNING, LRA_M = LRA_RUNNING + 3 };
+/* State besides d, U and V: the updates so far, and M = I + V'U, each entry as the sum of two values. */
+enum { LRA_TURN, LRA_M };
 
 typedef struct lra {
     group base;
     int64_t r;
     real *d, *u, *v, *memory; /* [n], [r][n], [r][n] */
     /* Places in the workspace. */
-    int64_t fibre;      /* [n] a fibre that is not contiguous */
-    int64_t gradient;   /* [n] of d */
-    int64_t rows;       /* [2][n] for max */
-    int64_t sums;       /* of sweeps */
-    int64_t small;      /* doubles: M, its inverse, two more r x r, then projections [pairs][4][r] and three vectors */
-    const real *formed; /* the A whose projections are in the workspace, or NULL */
+    int64_t fibre;    /* [n] a fibre that is not contiguous */
+    int64_t gradient; /* [n] of d */
+    int64_t rows;     /* [2][n] for max */
+    int64_t sums;     /* of sweeps */
+    int64_t small;    /* doubles: M, its inverse, two more r x r, then projections [pairs][4][r] and three vectors */
+    const real *whitened; /* the A whose projections are in the workspace, or NULL */
 } lra;
 
 /* Projections of pair k: V'a, U'a, V'b, U'b. */

@@ -5,7 +5,7 @@
  * With a = Qh and b = Q^-T v everything is known: h Ph = ((I + UV')^-1 a) ((I + VU')a), entry by entry, and likewise
  * for v. The step of U is I + UV' <- (I - cR)(I + UV') with R = (aa' - bb')VV', that of V the same with R = UU'(aa' -
  * bb'): these R are what is normalised. M = I + V'U follows exactly, M <- (I - c (xx' - yy'))M with x = V'a, y = V'b
- * (or U'a, U'b), and is computed anew now and then. */
+ * (or U'a, U'b), and is recomputed every REFRESH_EVERY updates. */
 #include "group/family/lra_fit.h"
 #include "group/family/small_matrix.h"
 #include "la/array/dispatch.h"
@@ -122,16 +122,9 @@ static void visit_step(void *data, const la_chunk *rows)
     }
 }
 
-/* The step of a part, with its running maximum read and written back. */
-static double ask(lra_fitting *f, int part, double (*size)(void *, group_size), group_fit *how)
+static double ask(lra_fitting *f, int part, double (*size)(void *, group_size), const group_fit *how)
 {
-    real *kept = &f->self->memory[LRA_RUNNING + part];
-    double running = *kept == 0 ? 0 : exp2((double)*kept);
-    group_part p = {.size = size, .data = f, .running = &running};
-    double c = how->step(how->data, &p);
-    if (running > 0) *kept = (real)log2(running);
-    if (*kept == 0 && running > 0) *kept = (real)FLT_MIN; /* 1, which 0 does not stand for */
-    return c;
+    return how->step(how->data, &(group_part){.size = size, .data = f, .index = part});
 }
 
 /* A plain step that would take away all of what it changes, or double it, is cut to half of that and counted. */
@@ -183,7 +176,7 @@ static void sum_projections(const lra_fitting *f, double c, double *S)
     }
 }
 
-/* || sum (xx' - yy') ||_F, at least the largest eigenvalue of R. spare has r^2 numbers. */
+/* || sum (xx' - yy') ||_F, at least the largest eigenvalue of R. spare has r^2 entries. */
 static double size_of_turn(const lra_fitting *f, double *spare)
 {
     int64_t r = f->self->r;
@@ -196,7 +189,7 @@ static double size_of_turn(const lra_fitting *f, double *spare)
 }
 
 /* Whether I - t c sum (xx' - yy') is invertible for all t in [0, 1], hence positive definite at t = 1: then M, and Q
- * with it, is never singular on the way. spare has r^2 numbers. */
+ * with it, is never singular on the way. spare has r^2 entries. */
 static bool stays_inside(const lra_fitting *f, double c, double *spare)
 {
     int64_t r = f->self->r;
@@ -277,11 +270,11 @@ static void balance(lra *l, group_fit *how)
     la_scale(panel, (real)ldexp(1, -shift), l->v);
 }
 
-static void load_projections(lra_fitting *f, bool formed)
+static void load_projections(lra_fitting *f, bool there)
 {
     lra *l = f->self;
     double *sums = psgd__work_at(l->base.work, l->sums);
-    if (formed) return;
+    if (there) return;
     la_sweep(l->base.n, visit_projections, f, 4 * f->pairs * l->r, 0, sums);
     memcpy(lra_projection(l, 0, VA), sums, (size_t)(4 * f->pairs * l->r) * sizeof(double));
 }
@@ -293,8 +286,8 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
     int turn = (int)l->memory[LRA_TURN];
     double *M, *inverse, *sums = psgd__work_at(self->work, l->sums);
     lra_fitting f = {.self = l, .pairs = pairs, .A = pair->A, .B = pair->B, .on_v = turn % 2 == 1};
-    load_projections(&f, l->formed == pair->A.x && !pair->scaled);
-    l->formed = NULL;
+    load_projections(&f, l->whitened == pair->A.x && !pair->scaled);
+    l->whitened = NULL;
 
     double *solved = sums + la_sweep_room(6 * pairs, 3), *turned = solved + 2 * pairs * r;
     psgd__lra_matrix(l, &M, &inverse);

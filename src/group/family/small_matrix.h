@@ -9,8 +9,8 @@
 #define small_positive PSGD_TYPED(psgd__small_positive)
 #define small_mul      PSGD_TYPED(psgd__small_mul)
 
-/* inverse <- M^-1 by elimination with pivots; work has r * r numbers. false where M is singular to working precision of
- * the number type, or not finite. */
+/* inverse <- M^-1 by elimination with pivots; work has r * r entries. false where M is singular to working precision of
+ * the dtype, or not finite. */
 bool small_invert(int64_t r, const double *M, double *inverse, double *work);
 
 /* Whether the symmetric matrix whose lower triangle M holds is positive definite; M becomes its Cholesky factor. */

@@ -2,7 +2,7 @@
  * and U1 upper triangular r x r.
  *
  * Neither L nor U is the whole Q, but each is on a group of its own, where it is fitted: see splu_fit.c. U is kept as
- * its transpose, so both halves are alike. About 2n(r + 1) numbers, O(nr) for everything. */
+ * its transpose, so both halves are alike. About 2n(r + 1) values, O(nr) for everything. */
 #include "group/family/splu.h"
 #include "group/leaf/lowrank.h"
 #include "la/array/dispatch.h"
@@ -43,7 +43,7 @@ static psgd_status splu_create(const group_args *args, group **created)
         return psgd__fail(PSGD_ERR_SPEC, "splu(%lld) of size %lld is more than can be counted", (long long)r,
                           (long long)n);
     }
-    splu *self = psgd__group_base(args, &splu_ops, sizeof *self);
+    splu *self = psgd__group_base(args, &GROUP_OPS(splu), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
 
@@ -58,7 +58,7 @@ static psgd_status splu_create(const group_args *args, group **created)
     real *l, *u;
     PSGD_TRY(psgd__group_reals(args, self, half_size(self), &l));
     PSGD_TRY(psgd__group_reals(args, self, half_size(self), &u));
-    PSGD_TRY(psgd__group_reals(args, self, SPLU_MEMORY, &self->memory));
+    PSGD_TRY(psgd__group_reals(args, self, 1, &self->turn));
     if (args->dry) return PSGD_OK;
     self->L = half_at(self, l);
     self->U = half_at(self, u);
@@ -77,7 +77,7 @@ static void splu_reset(group *self, double scale)
     splu *s = (splu *)self;
     reset_half(s, &s->L, 1);
     reset_half(s, &s->U, scale);
-    memset(s->memory, 0, SPLU_MEMORY * sizeof(real));
+    s->turn[0] = 0;
 }
 
 /* x <- T x, T'x, T^-1 x or T^-T x, T lower. */
@@ -174,13 +174,9 @@ static void apply_all(const group *self, bool inverse, bool transpose, view X)
 {
     real *fibre = psgd__work_at(self->work, as_splu(self)->fibre);
     for (int64_t f = 0; f < view_fibres(X); f++) {
-        if (X.inner == 1) {
-            apply(as_splu(self), inverse, transpose, lowrank_fibre(X, f));
-            continue;
-        }
-        lowrank_load(X, f, false, fibre);
-        apply(as_splu(self), inverse, transpose, fibre);
-        lowrank_store(X, f, false, fibre);
+        real *x = lowrank_borrow(X, f, false, fibre);
+        apply(as_splu(self), inverse, transpose, x);
+        lowrank_return(X, f, false, x);
     }
 }
 
@@ -205,7 +201,7 @@ static void splu_solve_t(const group *self, view X)
 }
 
 /* A <- Q A and B <- Q^-T B in one pass over each half. */
-static void splu_form(const group *self, view A, view B)
+static void splu_whiten(const group *self, view A, view B)
 {
     const splu *s = as_splu(self);
     int64_t r = s->r;
@@ -231,18 +227,12 @@ static int64_t splu_size(const group *self)
     return s->r * (s->r + 1) + 2 * s->m * (s->r + 1);
 }
 
-static int64_t no_size(const group *self)
-{
-    (void)self;
-    return 0;
-}
-
 static void splu_state(group *self, group_state visit, void *data)
 {
     splu *s = (splu *)self;
     visit(data, s->L.T, half_size(s));
     visit(data, s->U.T, half_size(s));
-    visit(data, s->memory, SPLU_MEMORY);
+    visit(data, s->turn, 1);
 }
 
 static void splu_cost(const group *self, group_cost *cost)
@@ -273,12 +263,15 @@ static real splu_largest(const group *self)
                   (double)la_max_abs(half_size(s), s->U.T));
 }
 
-const group_ops splu_ops = {
+static const group_fused splu_fused = {.whiten = splu_whiten};
+
+const group_ops GROUP_OPS(splu) = {
     .kind = {.name = "splu",
              .summary = "splu(r): LU, L = [L1 0; L2 diag], U = [U1 U2; 0 diag], L1 and U1 r x r",
              .formula = "r(r+1) + 2(n-r)(r+1)",
              .takes_number = true,
              .place = PLACE_VECTOR},
+    .fused = &splu_fused,
     .create = splu_create,
     .reset = splu_reset,
     .mul = splu_mul,
@@ -288,9 +281,8 @@ const group_ops splu_ops = {
     .size = splu_size,
     .state = splu_state,
     .cost = splu_cost,
-    .r_size = no_size,
+    .r_size = psgd__group_no_size,
     .fit = psgd__splu_fit,
-    .form = splu_form,
     .rescale = splu_rescale,
     .largest = splu_largest,
 };

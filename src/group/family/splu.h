@@ -2,7 +2,7 @@
 #ifndef PSGD_GROUP_FAMILY_SPLU_H
 #define PSGD_GROUP_FAMILY_SPLU_H
 
-#include "group/ops.h"
+#include "group/group.h"
 #include "la/array/columns.h"
 
 #define splu            PSGD_TYPED(splu)
@@ -13,20 +13,16 @@
 
 enum { SPLU_MAX_PAIRS = 64 };
 
-/* L or U' (both lower): [T 0; X' diag(d)], T r x r row-major, X r x m with rows of m = n - r numbers, d [m]. */
+/* L or U' (both lower): [T 0; X' diag(d)], T r x r row-major, X r x m with rows of length m = n - r, d [m]. */
 typedef struct splu_half {
     real *T, *X, *d;
 } splu_half;
-
-/* Kept beside L and U: the running maxima of their normalisers as logarithms, and the updates since they were balanced.
- */
-enum { SPLU_RUNNING, SPLU_TURN = 2, SPLU_MEMORY };
 
 typedef struct splu {
     group base;
     int64_t r, m;
     splu_half L, U;
-    real *memory;
+    real *turn; /* [1] updates since L and U were balanced: state besides them */
     /* Places in the workspace. */
     int64_t fibre;  /* [n] a fibre that is not contiguous */
     int64_t images; /* [pairs][4][n] for the fit */

@@ -174,14 +174,9 @@ static void step_corner(half_step *s)
 /* c of a half and whether it may move. */
 static bool choose(half_step *s, int part, group_fit *how)
 {
-    real *kept = &s->self->memory[SPLU_RUNNING + part];
-    double running = *kept == 0 ? 0 : exp2((double)*kept);
     asking a = {.step = s, .sizes = measure(s, -1)};
-    group_part p = {.size = size_of_half, .data = &a, .running = &running};
     if (!(a.sizes.largest > 0)) return false;
-    s->c = how->step(how->data, &p);
-    if (running > 0) *kept = (real)log2(running);
-    if (*kept == 0 && running > 0) *kept = (real)FLT_MIN; /* 1, which 0 does not stand for */
+    s->c = how->step(how->data, &(group_part){.size = size_of_half, .data = &a, .index = part});
     how->moved = true;
     bool sane = isfinite(s->c) && s->c * a.sizes.upper < 1 && s->c * a.sizes.largest < 1e6;
     if (!sane) how->skipped++;
@@ -273,7 +268,7 @@ void psgd__splu_fit(group *self, const group_pair *pair, group_fit *how)
     if (move_l) move(&L, small);
     if (move_u) move(&U, small);
     if (!how->moved) return;
-    int turn = ((int)s->memory[SPLU_TURN] + 1) % BALANCE_EVERY;
-    s->memory[SPLU_TURN] = (real)turn;
+    int turn = ((int)s->turn[0] + 1) % BALANCE_EVERY;
+    s->turn[0] = (real)turn;
     if (turn == 0) balance(s);
 }

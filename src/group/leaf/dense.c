@@ -1,11 +1,11 @@
 /* All invertible matrices, spec "dense".
  *
  * Q and its inverse are both kept, so every op is a product. With a few fibres the update has low rank: the inverse
- * follows by Woodbury's formula in O(n^2) and is computed anew by LU when its residual has grown; with more it is
- * computed anew by LU each time, O(n^3). max does not protect this group: inside says where a step would make Q
- * singular. */
+ * follows by Woodbury's formula in O(n^2) and is recomputed by LU when its residual has grown; with more fibres it is
+ * recomputed by LU each time, O(n^3). The normaliser max does not protect this group: inside tells where a step would
+ * make Q singular. */
 #include "group/leaf/lowrank.h"
-#include "group/ops.h"
+#include "group/group.h"
 #include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
 #include "la/la.h"
@@ -15,14 +15,14 @@
 #include <math.h>
 #include <string.h>
 
-enum { PANEL = 32 }; /* fibres that an in-place product takes at a time; la_invert wants as many numbers per row */
+enum { PANEL = 32 }; /* fibres that an in-place product takes at a time; la_invert needs a panel of that size */
 
 typedef struct dense {
     group base;
     bool few;            /* R is low-rank */
     double fresh;        /* residual of the inverse when it came from LU */
-    int64_t panel, next; /* in the workspace: n * PANEL numbers; n * n for (I - c R)^-1 or LU */
-    int64_t probe;       /* in the workspace: n numbers, the vector that the residual is taken for */
+    int64_t panel, next; /* in the workspace: n * PANEL; n * n for (I - c R)^-1 or LU */
+    int64_t probe;       /* in the workspace: n, the vector that the residual is computed for */
     real *q, *inverse;
     int *pivots;
 } dense;
@@ -39,7 +39,7 @@ static psgd_status dense_create(const group_args *args, group **created)
         return psgd__fail(PSGD_ERR_SPEC, "dense of size %lld on %lld fibres is larger than BLAS can count",
                           (long long)n, (long long)args->fibres);
     }
-    dense *self = psgd__group_base(args, &dense_ops, sizeof *self);
+    dense *self = psgd__group_base(args, &GROUP_OPS(dense), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
 
@@ -218,15 +218,15 @@ static void dense_r_mul(const group *self, const real *R, view X)
         mul_in_place(self, R, false, X);
         return;
     }
-    real *x = psgd__work_at(self->work, d->panel), *y = x + n;
+    real *scratch = psgd__work_at(self->work, d->panel), *y = scratch + n;
     for (int64_t f = 0; f < view_fibres(X); f++) {
-        lowrank_load(X, f, false, x);
+        const real *x = lowrank_borrow(X, f, false, scratch);
         memset(y, 0, (size_t)n * sizeof(real));
         for (int k = 0; k < lowrank_count(R); k++) {
             const real *vector = lowrank_vector(R, n, k);
             la_axpy(n, (real)((double)lowrank_sign(R, k) * la_dot(n, vector, x)), vector, y);
         }
-        lowrank_store(X, f, false, y);
+        lowrank_return(X, f, false, y);
     }
 }
 
@@ -330,7 +330,7 @@ static void retract_few(dense *d, real c, const real *R)
     la_gemm(true, false, n, n, m, 1, W, n, V, n, 1, d->inverse, n);
 }
 
-/* The inverse follows by products; when it no longer is one to rounding, LU makes it anew. */
+/* The inverse follows by products; when it no longer is one to rounding, LU recomputes it. */
 static void dense_retract(group *self, real c, real *R)
 {
     dense *d = (dense *)self;
@@ -368,7 +368,7 @@ static double dense_energy(const group *self, bool inverse)
     return la_dot(self->n * self->n, M, M);
 }
 
-const group_ops dense_ops = {
+const group_ops GROUP_OPS(dense) = {
     .kind = {.name = "dense", .summary = "all invertible matrices", .formula = "n^2", .unprotected = true},
     .create = dense_create,
     .reset = dense_reset,

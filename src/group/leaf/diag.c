@@ -1,8 +1,8 @@
 /* Positive diagonal matrices, spec "diag".
  *
  * Q = diag(q), q > 0 (paper, "Diagonal preconditioner"). With the Fisher type criterion this learns by descent what
- * RMSProp and Adam average directly. n numbers, O(nk) per op on n x k fibres. */
-#include "group/ops.h"
+ * RMSProp and Adam average directly. n values, O(nk) per op on n x k fibres. */
+#include "group/group.h"
 #include "la/fused/fused.h"
 #include "la/la.h"
 
@@ -21,7 +21,7 @@ static const diag *as_diag(const group *self)
 
 static psgd_status diag_create(const group_args *args, group **created)
 {
-    diag *self = psgd__group_base(args, &diag_ops, sizeof *self);
+    diag *self = psgd__group_base(args, &GROUP_OPS(diag), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->base.mix = 1;
     *created = &self->base;
@@ -50,7 +50,7 @@ static void diag_state(group *self, group_state visit, void *data)
     visit(data, ((diag *)self)->q, self->n);
 }
 
-/* Read q to form A and B, read and write it to retract. */
+/* q is read to whiten, read and written to retract. */
 static void diag_cost(const group *self, group_cost *cost)
 {
     double n = (double)self->n, all = n * (double)self->fibres;
@@ -132,39 +132,37 @@ static void diag_range(const group *self, double *smallest, double *largest)
     }
 }
 
-static int64_t diag_fused_size(const group *self)
-{
-    return self->n;
-}
-
-static void diag_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
+static void fused_project(const group *self, const group_raw *raw, real *R, group_r *units)
 {
     const real *q = as_diag(self)->q;
     double largest = (double)la_diag_fused(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
-    units[0] = (group_fused){.R = R, .largest = largest, .spectral = largest};
+    units[0] = (group_r){.R = R, .largest = largest, .spectral = largest};
 }
 
-static bool diag_apply(const group *self, real alpha, const real *x, bool add, real *y)
+static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_diag_apply(self->n, alpha, as_diag(self)->q, x, add, y);
-    return true;
+    la_diag_apply(self->n, 1, as_diag(self)->q, x, false, y);
 }
 
-static group_side diag_pattern(const group *self, real *diagonal, real *side)
+static group_border diag_border(const group *self, real *diagonal, real *side)
 {
     (void)side;
     if (diagonal) memcpy(diagonal, as_diag(self)->q, (size_t)self->n * sizeof(real));
-    return SIDE_NONE;
+    return BORDER_NONE;
 }
 
-static void diag_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+static void border_project(const group *self, const double *diagonal, const double *side, real *R)
 {
     (void)side;
     for (int64_t i = 0; i < self->n; i++) R[i] = (real)diagonal[i];
 }
 
-const group_ops diag_ops = {
-    .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n"},
+static const group_fused diag_fused = {
+    .apply = fused_apply, .project = fused_project, .border = diag_border, .border_project = border_project};
+
+const group_ops GROUP_OPS(diag) = {
+    .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n", .diagonal = true},
+    .fused = &diag_fused,
     .create = diag_create,
     .reset = diag_reset,
     .mul = diag_mul,
@@ -187,9 +185,4 @@ const group_ops diag_ops = {
     .gram = diag_gram,
     .energy = diag_energy,
     .range = diag_range,
-    .fused_size = diag_fused_size,
-    .fused = diag_fused,
-    .apply = diag_apply,
-    .pattern = diag_pattern,
-    .pattern_r = diag_pattern_r,
 };

@@ -5,21 +5,28 @@
 #include <math.h>
 #include <string.h>
 
-real *lowrank_fibre(view X, int64_t f)
+static real *fibre(view X, int64_t f)
 {
     return view_matrix(&X, f / X.inner) + f % X.inner;
 }
 
-void lowrank_load(view X, int64_t f, bool reversed, real *x)
+static void load(view X, int64_t f, bool reversed, real *x)
 {
-    const real *from = lowrank_fibre(X, f);
+    const real *from = fibre(X, f);
     for (int64_t i = 0; i < X.n; i++) x[reversed ? X.n - 1 - i : i] = from[i * X.inner];
 }
 
-void lowrank_store(view X, int64_t f, bool reversed, const real *x)
+real *lowrank_borrow(view X, int64_t f, bool reversed, real *scratch)
 {
-    real *to = lowrank_fibre(X, f);
-    for (int64_t i = 0; i < X.n; i++) to[i * X.inner] = x[reversed ? X.n - 1 - i : i];
+    if (X.inner == 1 && !reversed) return fibre(X, f);
+    load(X, f, reversed, scratch);
+    return scratch;
+}
+
+void lowrank_return(view X, int64_t f, bool reversed, const real *x)
+{
+    real *to = fibre(X, f);
+    for (int64_t i = 0; x != to && i < X.n; i++) to[i * X.inner] = x[reversed ? X.n - 1 - i : i];
 }
 
 void lowrank_add(real *R, view X, int sign, bool reversed)
@@ -28,7 +35,7 @@ void lowrank_add(real *R, view X, int sign, bool reversed)
     for (int64_t f = 0; f < view_fibres(X); f++) {
         int k = lowrank_count(R);
         R[1 + k] = (real)sign;
-        lowrank_load(X, f, reversed, R + 1 + LOWRANK_MAX + k * X.n);
+        load(X, f, reversed, R + 1 + LOWRANK_MAX + k * X.n);
         R[0] = (real)(k + 1);
     }
 }

@@ -32,12 +32,11 @@ static inline const real *lowrank_vector(const real *R, int64_t n, int k)
     return R + 1 + LOWRANK_MAX + k * n;
 }
 
-#define lowrank_add   PSGD_TYPED(psgd__lowrank_add)
-#define lowrank_max   PSGD_TYPED(psgd__lowrank_max)
-#define lowrank_row   PSGD_TYPED(psgd__lowrank_row)
-#define lowrank_load  PSGD_TYPED(psgd__lowrank_load)
-#define lowrank_store PSGD_TYPED(psgd__lowrank_store)
-#define lowrank_fibre PSGD_TYPED(psgd__lowrank_fibre)
+#define lowrank_add    PSGD_TYPED(psgd__lowrank_add)
+#define lowrank_max    PSGD_TYPED(psgd__lowrank_max)
+#define lowrank_row    PSGD_TYPED(psgd__lowrank_row)
+#define lowrank_borrow PSGD_TYPED(psgd__lowrank_borrow)
+#define lowrank_return PSGD_TYPED(psgd__lowrank_return)
 
 /* The fibres of X, each with this sign, after those that R has. Start with R[0] = 0. */
 void lowrank_add(real *R, view X, int sign, bool reversed);
@@ -49,9 +48,9 @@ real lowrank_max(const real *R, int64_t n, real *scratch);
 /* row_j <- R_ij for j >= from. */
 void lowrank_row(const real *R, int64_t n, int64_t i, int64_t from, real *row);
 
-/* Fibre f of X to and from contiguous memory. */
-void lowrank_load(view X, int64_t f, bool reversed, real *x);
-void lowrank_store(view X, int64_t f, bool reversed, const real *x);
-real *lowrank_fibre(view X, int64_t f);
+/* Fibre f of X as contiguous memory: the fibre itself where it is contiguous and in order, else a copy in scratch [n].
+ * lowrank_return stores a copy back. */
+real *lowrank_borrow(view X, int64_t f, bool reversed, real *scratch);
+void lowrank_return(view X, int64_t f, bool reversed, const real *x);
 
 #endif

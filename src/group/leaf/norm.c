@@ -3,9 +3,9 @@
  *     Q = [diag(d) c; 0 s]
  *
  * It is block(diag, scale) in closed form. bnorm fixes s = 1: the operation of feature normalisation. The transposes
- * have the last row instead: Q = [diag(d) 0; c' s]. 2n - 1 numbers (bnorm 2n - 2), O(nk) per op on n x k fibres. An R
+ * have the last row instead: Q = [diag(d) 0; c' s]. 2n - 1 values (bnorm 2n - 2), O(nk) per op on n x k fibres. An R
  * has the same pattern and is laid out the same: diagonal, then column. */
-#include "group/ops.h"
+#include "group/group.h"
 #include "la/la.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ static const norm *as_norm(const group *self)
 static psgd_status create(const group_args *args, const group_ops *ops, bool fixed_corner, group **created)
 {
     int64_t n = args->spec->n;
-    if (n == 1) return (fixed_corner ? &identity_ops : &scale_ops)->create(args, created);
+    if (n == 1) return (fixed_corner ? &GROUP_OPS(identity) : &GROUP_OPS(scale))->create(args, created);
 
     norm *self = psgd__group_base(args, ops, sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
@@ -39,12 +39,12 @@ static psgd_status create(const group_args *args, const group_ops *ops, bool fix
 
 static psgd_status norm_create(const group_args *args, group **created)
 {
-    return create(args, &norm_ops, false, created);
+    return create(args, &GROUP_OPS(norm), false, created);
 }
 
 static psgd_status bnorm_create(const group_args *args, group **created)
 {
-    return create(args, &bnorm_ops, true, created);
+    return create(args, &GROUP_OPS(bnorm), true, created);
 }
 
 static void norm_reset(group *self, double scale)
@@ -234,17 +234,17 @@ static double norm_energy(const group *self, bool inverse)
     return sum;
 }
 
-static group_side norm_pattern(const group *self, real *diagonal, real *side)
+static group_border norm_border(const group *self, real *diagonal, real *side)
 {
     int64_t n = self->n;
     if (diagonal) {
         memcpy(diagonal, as_norm(self)->q, (size_t)n * sizeof(real));
         memcpy(side, as_norm(self)->q + n, (size_t)(n - 1) * sizeof(real));
     }
-    return self->transposed ? SIDE_ROW : SIDE_COLUMN;
+    return self->transposed ? BORDER_ROW : BORDER_COLUMN;
 }
 
-static void norm_pattern_r(const group *self, const double *diagonal, const double *side, real *R)
+static void border_project(const group *self, const double *diagonal, const double *side, real *R)
 {
     int64_t n = self->n;
     for (int64_t i = 0; i < n; i++) R[i] = (real)diagonal[i];
@@ -252,21 +252,23 @@ static void norm_pattern_r(const group *self, const double *diagonal, const doub
     if (as_norm(self)->fixed_corner) R[n - 1] = 0;
 }
 
+static const group_fused norm_fused = {.border = norm_border, .border_project = border_project};
+
 #define NORM_OPS                                                                                                       \
     .reset = norm_reset, .mul = norm_mul, .mul_t = norm_mul_t, .solve = norm_solve, .solve_t = norm_solve_t,           \
     .size = norm_size, .state = norm_state, .cost = norm_cost, .r_size = norm_r_size, .project = norm_project,         \
     .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul, .r_mul_t = norm_r_mul_t,                 \
     .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, .energy = norm_energy,   \
-    .pattern = norm_pattern, .pattern_r = norm_pattern_r
+    .fused = &norm_fused
 
-const group_ops norm_ops = {
+const group_ops GROUP_OPS(norm) = {
     .kind = {.name = "norm", .summary = "diagonal plus last column", .formula = "2n - 1"},
     .create = norm_create,
     .rescale = norm_rescale,
     NORM_OPS,
 };
 
-const group_ops bnorm_ops = {
+const group_ops GROUP_OPS(bnorm) = {
     .kind = {.name = "bnorm", .summary = "norm with the last diagonal entry fixed to 1", .formula = "2n - 2"},
     .create = bnorm_create,
     NORM_OPS,

@@ -1,14 +1,16 @@
 /* Triangular matrices with positive diagonal, specs "tri" (upper) and "tril" (lower).
  *
- * Two forms (paper, section 4.1; DESIGN, "Cost"). With many fibres Q and R are squares of which one triangle is used,
- * and everything is BLAS-3: trmm, trsm, syrk, triangle times triangle; O(n^2 k + n^3). With a few fibres R is their
- * outer products, never formed, Q is packed by rows, and an update is O(n^2 k): see tri_packed.c. */
+ * Two storage schemes (paper, section 4.1). With many fibres Q and R are squares of which one triangle is used, and
+ * everything is BLAS-3: trmm, trsm, syrk, triangle times triangle; O(n^2 k + n^3). With a few fibres R is their outer
+ * products, never multiplied out, Q is packed by rows, and an update is O(n^2 k): see tri_packed.c. */
 #include "group/leaf/tri.h"
 #include "la/matrix/blas.h"
 #include "la/la.h"
 
 #include <limits.h>
 #include <math.h>
+
+static const group_fused tri_fused, packed_fused;
 
 static const tri *as_tri(const group *self)
 {
@@ -19,7 +21,7 @@ static const tri *as_tri(const group *self)
 static psgd_status create(const group_args *args, bool lower, group **created)
 {
     int64_t n = args->spec->n;
-    const group_ops *ops = lower ? &tril_ops : &tri_ops;
+    const group_ops *ops = lower ? &GROUP_OPS(tril) : &GROUP_OPS(tri);
     if (n > INT_MAX / 2 || args->fibres > INT_MAX / args->pairs) {
         return psgd__fail(PSGD_ERR_SPEC, "%s of size %lld on %lld fibres is larger than BLAS can count", ops->kind.name,
                           (long long)n, (long long)args->fibres);
@@ -30,6 +32,7 @@ static psgd_status create(const group_args *args, bool lower, group **created)
 
     self->lower = lower;
     self->packed = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
+    self->base.fused = self->packed ? &packed_fused : &tri_fused;
     self->size = self->packed ? n * (n + 1) / 2 : n * n;
     self->scratch = psgd__work_reserve(args->work, self->packed ? (LOWRANK_MAX + 1) * n : n, sizeof(real));
     psgd__group_reserve_sums(&self->base);
@@ -58,65 +61,36 @@ static void tri_reset(group *self, double scale)
     for (int64_t i = 0; i < self->n; i++) *diagonal(t, i) = (real)scale;
 }
 
-static void tri_mul(const group *self, view X)
+static void apply(const group *self, tri_op op, view X)
 {
     const tri *t = as_tri(self);
     if (t->packed) {
-        psgd__tri_packed_apply(t, PACKED_MUL, X);
+        psgd__tri_packed_apply(t, op, X);
+    } else if (op == TRI_MUL || op == TRI_MUL_T) {
+        la_tri_mul(t->q, t->lower, op == TRI_MUL_T, X);
     } else {
-        la_tri_mul(t->q, t->lower, false, X);
+        la_tri_solve(t->q, t->lower, op == TRI_SOLVE_T, X);
     }
+}
+
+static void tri_mul(const group *self, view X)
+{
+    apply(self, TRI_MUL, X);
 }
 
 static void tri_mul_t(const group *self, view X)
 {
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_apply(t, PACKED_MUL_T, X);
-    } else {
-        la_tri_mul(t->q, t->lower, true, X);
-    }
+    apply(self, TRI_MUL_T, X);
 }
 
 static void tri_solve(const group *self, view X)
 {
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_apply(t, PACKED_SOLVE, X);
-    } else {
-        la_tri_solve(t->q, t->lower, false, X);
-    }
+    apply(self, TRI_SOLVE, X);
 }
 
 static void tri_solve_t(const group *self, view X)
 {
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_apply(t, PACKED_SOLVE_T, X);
-    } else {
-        la_tri_solve(t->q, t->lower, true, X);
-    }
-}
-
-static void tri_form(const group *self, view A, view B)
-{
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_form(t, A, B);
-    } else {
-        la_tri_form(t->q, t->lower, A, B);
-    }
-}
-
-static void tri_square(const group *self, view X)
-{
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_apply(t, PACKED_MUL, X);
-        psgd__tri_packed_apply(t, PACKED_MUL_T, X);
-    } else {
-        la_tri_square(t->q, t->lower, X);
-    }
+    apply(self, TRI_SOLVE_T, X);
 }
 
 static int64_t tri_size(const group *self)
@@ -205,24 +179,24 @@ static void tri_r_sums(const group *self, const real *R, double *rows, double *c
     }
 }
 
-static void tri_r_mul(const group *self, const real *R, view X)
+static void r_apply(const group *self, const real *R, bool transpose, view X)
 {
     const tri *t = as_tri(self);
     if (t->packed) {
-        psgd__tri_packed_r_mul(t, R, false, X);
+        psgd__tri_packed_r_mul(t, R, transpose, X);
     } else {
-        la_tri_mul(R, t->lower, false, X);
+        la_tri_mul(R, t->lower, transpose, X);
     }
+}
+
+static void tri_r_mul(const group *self, const real *R, view X)
+{
+    r_apply(self, R, false, X);
 }
 
 static void tri_r_mul_t(const group *self, const real *R, view X)
 {
-    const tri *t = as_tri(self);
-    if (t->packed) {
-        psgd__tri_packed_r_mul(t, R, true, X);
-    } else {
-        la_tri_mul(R, t->lower, true, X);
-    }
+    r_apply(self, R, true, X);
 }
 
 static bool tri_inside(const group *self, real c, const real *R)
@@ -255,20 +229,40 @@ static void tri_rescale(group *self, real c)
     la_scale(((tri *)self)->size, c, ((tri *)self)->q);
 }
 
+static void fused_whiten(const group *self, view A, view B)
+{
+    la_tri_form(as_tri(self)->q, as_tri(self)->lower, A, B);
+}
+
+static void fused_square(const group *self, view X)
+{
+    la_tri_square(as_tri(self)->q, as_tri(self)->lower, X);
+}
+
+static void packed_whiten(const group *self, view A, view B)
+{
+    psgd__tri_packed_whiten(as_tri(self), A, B);
+}
+
+static const group_fused tri_fused = {.whiten = fused_whiten, .square = fused_square};
+static const group_fused packed_fused = {.whiten = packed_whiten};
+
 #define TRI_OPS                                                                                                        \
     .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
     .size = tri_size, .state = tri_state, .cost = tri_cost, .r_size = tri_r_size, .project = tri_project,              \
     .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
-    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale, .form = tri_form,      \
-    .square = tri_square
+    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale
 
-const group_ops tri_ops = {
-    .kind = {.name = "tri", .summary = "upper triangular, positive diagonal", .formula = "n(n+1)/2"},
+const group_ops GROUP_OPS(tri) = {
+    .kind = {.name = "tri",
+             .summary = "upper triangular, positive diagonal",
+             .formula = "n(n+1)/2",
+             .triangular = true},
     .create = tri_create,
     TRI_OPS,
 };
 
-const group_ops tril_ops = {
+const group_ops GROUP_OPS(tril) = {
     .kind = {.name = "tril", .summary = "lower triangular, positive diagonal", .formula = "n(n+1)/2"},
     .create = tril_create,
     TRI_OPS,

@@ -2,8 +2,8 @@
 #ifndef PSGD_GROUP_LEAF_TRI_H
 #define PSGD_GROUP_LEAF_TRI_H
 
+#include "group/group.h"
 #include "group/leaf/lowrank.h"
-#include "group/ops.h"
 
 #define tri PSGD_TYPED(tri)
 
@@ -16,10 +16,10 @@ typedef struct tri {
     real *q;
 } tri;
 
-typedef enum packed_op { PACKED_MUL, PACKED_MUL_T, PACKED_SOLVE, PACKED_SOLVE_T } packed_op;
+typedef enum tri_op { TRI_MUL, TRI_MUL_T, TRI_SOLVE, TRI_SOLVE_T } tri_op;
 
 #define psgd__tri_packed_apply   PSGD_TYPED(psgd__tri_packed_apply)
-#define psgd__tri_packed_form    PSGD_TYPED(psgd__tri_packed_form)
+#define psgd__tri_packed_whiten  PSGD_TYPED(psgd__tri_packed_whiten)
 #define psgd__tri_packed_r_mul   PSGD_TYPED(psgd__tri_packed_r_mul)
 #define psgd__tri_packed_inside  PSGD_TYPED(psgd__tri_packed_inside)
 #define psgd__tri_packed_retract PSGD_TYPED(psgd__tri_packed_retract)
@@ -30,8 +30,8 @@ static inline real *psgd__tri_row(const tri *t, int64_t i)
     return t->q + i * t->base.n - i * (i - 1) / 2;
 }
 
-void psgd__tri_packed_apply(const tri *t, packed_op op, view X);
-void psgd__tri_packed_form(const tri *t, view A, view B); /* A <- QA and B <- Q^-T B */
+void psgd__tri_packed_apply(const tri *t, tri_op op, view X);
+void psgd__tri_packed_whiten(const tri *t, view A, view B); /* A <- QA and B <- Q^-T B */
 void psgd__tri_packed_r_mul(const tri *t, const real *R, bool transpose, view X);
 bool psgd__tri_packed_inside(const tri *t, real c, const real *R);
 void psgd__tri_packed_retract(tri *t, real c, const real *R);

@@ -46,38 +46,29 @@ static void packed_solve_t(const tri *t, const la_kernels *k, real *x)
     }
 }
 
-void psgd__tri_packed_apply(const tri *t, packed_op op, view X)
+void psgd__tri_packed_apply(const tri *t, tri_op op, view X)
 {
-    static void (*const ops[])(const tri *, const la_kernels *, real *) = {packed_mul, packed_mul_t, packed_solve,
-                                                                           packed_solve_t};
+    static void (*const ops[])(const tri *, const la_kernels *, real *) = {
+        [TRI_MUL] = packed_mul, [TRI_MUL_T] = packed_mul_t, [TRI_SOLVE] = packed_solve, [TRI_SOLVE_T] = packed_solve_t};
     const la_kernels *k = la_kernel();
     real *scratch = psgd__work_at(t->base.work, t->scratch);
     for (int64_t f = 0; f < view_fibres(X); f++) {
-        if (X.inner == 1 && !t->lower) {
-            ops[op](t, k, lowrank_fibre(X, f));
-            continue;
-        }
-        lowrank_load(X, f, t->lower, scratch);
-        ops[op](t, k, scratch);
-        lowrank_store(X, f, t->lower, scratch);
+        real *x = lowrank_borrow(X, f, t->lower, scratch);
+        ops[op](t, k, x);
+        lowrank_return(X, f, t->lower, x);
     }
 }
 
 /* Reads the triangle once for each pair of fibres. */
-void psgd__tri_packed_form(const tri *t, view A, view B)
+void psgd__tri_packed_whiten(const tri *t, view A, view B)
 {
     int64_t n = t->base.n;
     real *scratch = psgd__work_at(t->base.work, t->scratch);
     for (int64_t f = 0; f < view_fibres(A); f++) {
-        if (A.inner == 1 && !t->lower) {
-            la_packed_form(n, t->q, lowrank_fibre(A, f), lowrank_fibre(B, f));
-            continue;
-        }
-        lowrank_load(A, f, t->lower, scratch);
-        lowrank_load(B, f, t->lower, scratch + n);
-        la_packed_form(n, t->q, scratch, scratch + n);
-        lowrank_store(A, f, t->lower, scratch);
-        lowrank_store(B, f, t->lower, scratch + n);
+        real *a = lowrank_borrow(A, f, t->lower, scratch), *b = lowrank_borrow(B, f, t->lower, scratch + n);
+        la_packed_form(n, t->q, a, b);
+        lowrank_return(A, f, t->lower, a);
+        lowrank_return(B, f, t->lower, b);
     }
 }
 
@@ -101,9 +92,9 @@ void psgd__tri_packed_r_mul(const tri *t, const real *R, bool transpose, view X)
 {
     real *scratch = psgd__work_at(t->base.work, t->scratch);
     for (int64_t f = 0; f < view_fibres(X); f++) {
-        lowrank_load(X, f, t->lower, scratch);
-        r_mul_fibre(R, t->base.n, transpose, scratch);
-        lowrank_store(X, f, t->lower, scratch);
+        real *x = lowrank_borrow(X, f, t->lower, scratch);
+        r_mul_fibre(R, t->base.n, transpose, x);
+        lowrank_return(X, f, t->lower, x);
     }
 }
 

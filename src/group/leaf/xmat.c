@@ -1,9 +1,9 @@
 /* Diagonal plus antidiagonal, spec "xmat".
  *
- * Entry i only meets entry n - 1 - i, so Q is a set of 2 x 2 matrices [d_i e_i; e_j d_j], j = n - 1 - i, and one number
- * in the middle where n is odd. The group is the invertible ones; max does not keep them so. 2n numbers (2n - 1 for odd
- * n), stored as d [n], e [n]; where n is odd the middle of e is 0. */
-#include "group/ops.h"
+ * Entry i only meets entry j = n - 1 - i, so Q is a set of 2 x 2 matrices [d_i e_i; e_j d_j], and a single entry in the
+ * middle where n is odd. The group is the invertible ones; the normaliser max does not keep them invertible. 2n values
+ * (2n - 1 for odd n), stored as d [n], e [n]; where n is odd the middle of e is 0. O(nk) per op on n x k fibres. */
+#include "group/group.h"
 #include "la/fused/fused.h"
 #include "la/la.h"
 
@@ -22,7 +22,7 @@ static const xmat *as_xmat(const group *self)
 
 static psgd_status xmat_create(const group_args *args, group **created)
 {
-    xmat *self = psgd__group_base(args, &xmat_ops, sizeof *self);
+    xmat *self = psgd__group_base(args, &GROUP_OPS(xmat), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->base.mix = 2;
     *created = &self->base;
@@ -221,30 +221,26 @@ static double xmat_energy(const group *self, bool inverse)
     return sum;
 }
 
-static void xmat_fused(const group *self, const group_raw *raw, real *R, group_fused *units)
+static void fused_project(const group *self, const group_raw *raw, real *R, group_r *units)
 {
     real largest, spectral;
     la_cross_take(self->n, as_xmat(self)->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
-    units[0] = (group_fused){.R = R, .largest = (double)largest, .spectral = (double)spectral};
+    units[0] = (group_r){.R = R, .largest = (double)largest, .spectral = (double)spectral};
 }
 
-/* 40 bytes a parameter are moved in f32 where R is made twice, 48 where it is stored. */
-static void xmat_retract_again(group *self, real c, const group_raw *raw)
+static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_cross_step_again(self->n, c, raw->h, raw->v, raw->damping, ((xmat *)self)->q);
+    la_cross_apply(self->n, 1, as_xmat(self)->q, x, false, y);
 }
 
-static bool xmat_apply(const group *self, real alpha, const real *x, bool add, real *y)
-{
-    la_cross_apply(self->n, alpha, as_xmat(self)->q, x, add, y);
-    return true;
-}
+static const group_fused xmat_fused = {.apply = fused_apply, .project = fused_project};
 
-const group_ops xmat_ops = {
+const group_ops GROUP_OPS(xmat) = {
     .kind = {.name = "xmat",
              .summary = "diagonal plus antidiagonal",
              .formula = "2n (2n - 1 if n is odd)",
              .unprotected = true},
+    .fused = &xmat_fused,
     .create = xmat_create,
     .reset = xmat_reset,
     .mul = xmat_mul,
@@ -267,8 +263,4 @@ const group_ops xmat_ops = {
     .gram = xmat_gram,
     .energy = xmat_energy,
     .range = xmat_range,
-    .fused_size = xmat_r_size,
-    .fused = xmat_fused,
-    .retract_again = xmat_retract_again,
-    .apply = xmat_apply,
 };

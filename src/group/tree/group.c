@@ -1,4 +1,5 @@
-/* What all groups share: building a tree from a spec, freeing it, and defaults for what a group may leave out. */
+/* What all groups share: their tables, building a tree from a spec, freeing it, and defaults for what a group may leave
+ * out. */
 #include "group/group.h"
 #include "la/matrix/blas.h"
 #include "la/la.h"
@@ -9,6 +10,19 @@
 
 enum { PANEL = 32 }; /* columns of I that the defaults take at a time */
 
+#define GROUP_OPS_ADDRESS(name) &GROUP_OPS(name),
+static const group_ops *const builtin[] = {BUILTIN_GROUPS(GROUP_OPS_ADDRESS)};
+
+const group_kind *PSGD_TYPED(psgd__builtin_kind)(int index)
+{
+    return &builtin[index]->kind;
+}
+
+const group_ops *psgd__group_ops_at(const psgd_context *context, int index)
+{
+    return index < BUILTIN_COUNT ? builtin[index] : psgd__user_at(context, index - BUILTIN_COUNT)->ops[REAL_DTYPE];
+}
+
 void *psgd__group_base(const group_args *args, const group_ops *ops, size_t bytes)
 {
     group *self = psgd__alloc(args->context, (int64_t)bytes, 1);
@@ -17,12 +31,12 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
         return NULL;
     }
     self->ops = ops;
+    self->fused = ops->fused;
     self->context = args->context;
     self->n = self->mix = args->spec->n;
     self->fibres = args->fibres;
     self->pairs = args->pairs;
     self->integrate = args->integrate;
-    self->share = 1;
     self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
     self->work = args->work;
     if (args->integrate && ops->project && !(ops->gram && ops->energy)) {
@@ -68,7 +82,12 @@ real psgd__r_spectral(const group *self, const real *R)
     double *rows = psgd__work_at(self->work, self->sums), *columns = rows + self->n, squares = 0;
     memset(rows, 0, (size_t)(2 * self->n) * sizeof(double));
     self->ops->r_sums(self, R, rows, columns, &squares);
-    return psgd__r_bound(self->n, rows, columns, squares);
+    double max_row = 0, max_column = 0;
+    for (int64_t i = 0; i < self->n; i++) {
+        max_row = fmax(max_row, rows[i]);
+        max_column = fmax(max_column, columns[i]);
+    }
+    return (real)fmin(sqrt(squares), sqrt(max_row) * sqrt(max_column));
 }
 
 void psgd__group_free(group *self)
@@ -81,7 +100,7 @@ void psgd__group_free(group *self)
     psgd__free(self->context, self);
 }
 
-/* No group has more numbers than a quarter of its bytes, so these are countable too. */
+/* A group has at most a quarter as many parameters as bytes, so these are countable too. */
 static psgd_status add_up_bytes(group *self)
 {
     self->total_bytes = self->bytes;
@@ -95,8 +114,8 @@ static psgd_status add_up_bytes(group *self)
     return PSGD_OK;
 }
 
-/* t stands for no group of its own: it turns over what is below it. */
-psgd_status psgd__group_build(const group_args *args, group **created)
+/* t stands for no group of its own: it transposes what is below it. */
+static psgd_status build(const group_args *args, group **created)
 {
     group_args inner = *args;
     while (inner.spec->kind->sizes == SIZES_SAME) {
@@ -113,7 +132,26 @@ psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, gr
     group_args root = *args;
     root.spec = tree->root;
     root.fibres = 1;
-    return psgd__group_build(&root, created);
+    return build(&root, created);
+}
+
+/* The children of a kron see the other modes as fibres. */
+psgd_status psgd__group_parts(const group_args *args, group *self, int64_t extra)
+{
+    group_args part = *args;
+    part.extra = extra;
+    self->child = psgd__alloc(args->context, args->spec->child_count, sizeof self->child[0]);
+    psgd_status status = self->child
+                             ? PSGD_OK
+                             : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a %s", self->ops->kind.name);
+    for (part.spec = args->spec->first; part.spec && status == PSGD_OK; part.spec = part.spec->next) {
+        bool modes = self->ops->kind.sizes == SIZES_MULTIPLY;
+        part.fibres = modes ? args->fibres * (args->spec->n / part.spec->n) : args->fibres;
+        status = build(&part, &self->child[self->child_count]);
+        if (status == PSGD_OK) self->child_count++;
+    }
+    if (status != PSGD_OK) psgd__group_free(self);
+    return status;
 }
 
 bool psgd__group_can_rescale(const group *self)
@@ -129,13 +167,36 @@ psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit vi
     return self->ops->units ? self->ops->units(self, pair, visit, data) : visit(self, pair, data);
 }
 
-/* Fills a panel with columns from .. from + PANEL - 1 of I, as rows, and returns the view of those that exist. */
-static view unit_panel(const group *self, real *panel, int64_t from)
+void psgd__group_whiten(const group *self, view A, view B)
+{
+    if (self->fused && self->fused->whiten) {
+        self->fused->whiten(self, A, B);
+        return;
+    }
+    self->ops->mul(self, A);
+    self->ops->solve_t(self, B);
+}
+
+void psgd__group_square(const group *self, view X)
+{
+    if (self->fused && self->fused->square) {
+        self->fused->square(self, X);
+        return;
+    }
+    self->ops->mul(self, X);
+    self->ops->mul_t(self, X);
+}
+
+/* Columns from .. from + PANEL - 1, as far as they exist, of Q or of Q^-T, as rows of a panel in the workspace. */
+static view column_panel(const group *self, bool inverse, int64_t from)
 {
     int64_t count = self->n - from < PANEL ? self->n - from : PANEL;
+    real *panel = psgd__work_at(self->work, self->panel);
     memset(panel, 0, (size_t)(count * self->n) * sizeof(real));
     for (int64_t i = 0; i < count; i++) panel[i * self->n + from + i] = 1;
-    return view_rows(panel, self->n, count);
+    view X = view_rows(panel, self->n, count);
+    (inverse ? self->ops->solve_t : self->ops->mul)(self, X);
+    return X;
 }
 
 void psgd__group_gram(const group *self, bool inverse, double weight, real *R)
@@ -144,15 +205,9 @@ void psgd__group_gram(const group *self, bool inverse, double weight, real *R)
         self->ops->gram(self, inverse, weight, R);
         return;
     }
-    real *panel = psgd__work_at(self->work, self->panel);
     int sign = weight < 0 ? -1 : 1;
     for (int64_t from = 0; from < self->n; from += PANEL) {
-        view X = unit_panel(self, panel, from), none = {0};
-        if (inverse) {
-            self->ops->solve_t(self, X);
-        } else {
-            self->ops->mul(self, X);
-        }
+        view X = column_panel(self, inverse, from), none = {0};
         la_view_scale(X, (real)sqrt(fabs(weight)));
         none.n = X.n;
         self->ops->project(self, sign > 0 ? X : none, sign > 0 ? none : X, sign, true, R);
@@ -163,17 +218,8 @@ double psgd__group_energy(const group *self, bool inverse)
 {
     if (self->ops->energy) return self->ops->energy(self, inverse);
 
-    real *panel = psgd__work_at(self->work, self->panel);
     double sum = 0;
-    for (int64_t from = 0; from < self->n; from += PANEL) {
-        view X = unit_panel(self, panel, from);
-        if (inverse) {
-            self->ops->solve_t(self, X);
-        } else {
-            self->ops->mul(self, X);
-        }
-        sum += la_view_energy(X);
-    }
+    for (int64_t from = 0; from < self->n; from += PANEL) sum += la_view_energy(column_panel(self, inverse, from));
     return sum;
 }
 
@@ -209,16 +255,6 @@ real psgd__group_largest(const group *self)
     return max;
 }
 
-real psgd__r_bound(int64_t n, const double *rows, const double *columns, double squares)
-{
-    double max_row = 0, max_column = 0;
-    for (int64_t i = 0; i < n; i++) {
-        max_row = fmax(max_row, rows[i]);
-        max_column = fmax(max_column, columns[i]);
-    }
-    return (real)fmin(sqrt(squares), sqrt(max_row) * sqrt(max_column));
-}
-
 int64_t psgd__group_n(const group *self)
 {
     return self->n;
@@ -229,4 +265,22 @@ void psgd__group_no_state(group *self, group_state visit, void *data)
     (void)self;
     (void)visit;
     (void)data;
+}
+
+int64_t psgd__group_no_size(const group *self)
+{
+    (void)self;
+    return 0;
+}
+
+int64_t psgd__parts_size(const group *self)
+{
+    int64_t total = 0;
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
+    return total;
+}
+
+void psgd__parts_cost(const group *self, group_cost *cost)
+{
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
 }

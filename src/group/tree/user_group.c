@@ -1,9 +1,7 @@
 /* A group of the caller's own as a group of the library: each op hands the caller's function the fibres of one block
  * after the other. Transposes (under t) are the caller's group with mul and mul_t exchanged: with Q' in place of Q,
  * Q' <- (I - c R') Q' is Q <- Q (I - c R). */
-#include "group/user_group.h"
 #include "group/group.h"
-#include "group/builtin.h"
 #include "la/la.h"
 
 #include <limits.h>
@@ -60,7 +58,7 @@ static psgd_status check_sizes(const group_args *args, const user_entry *entry)
 
 static psgd_status user_create(const group_args *args, group **created)
 {
-    const user_entry *entry = psgd__user_at(args->context, args->spec->kind_index - PSGD_TYPED(psgd__builtin_count)());
+    const user_entry *entry = psgd__user_at(args->context, args->spec->kind_index - BUILTIN_COUNT);
     PSGD_TRY(check_sizes(args, entry));
     const psgd_user_group *table = &entry->table[REAL_DTYPE];
     user *self = psgd__group_base(args, entry->ops[REAL_DTYPE], sizeof *self);
@@ -143,7 +141,7 @@ static int64_t user_r_size(const group *self)
 }
 
 /* AA' + sign BB' is symmetric, so the projection onto the transposed algebra is the transpose of this one, and the same
- * numbers stand for it. */
+ * values stand for it. */
 static void user_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
 {
     const psgd_user_group *t = as_user(self)->table;
@@ -252,10 +250,4 @@ void PSGD_TYPED(psgd__user_ops_fill)(void *ops, const user_entry *entry)
         .rescale = entry->table[REAL_DTYPE].rescale ? user_rescale : NULL,
     };
     memcpy(ops, &table, sizeof table);
-}
-
-const group_ops *psgd__group_ops_at(const psgd_context *context, int index)
-{
-    int builtin = PSGD_TYPED(psgd__builtin_count)();
-    return index < builtin ? psgd__builtin_at(index) : psgd__user_at(context, index - builtin)->ops[REAL_DTYPE];
 }

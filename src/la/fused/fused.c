@@ -92,10 +92,8 @@ void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real 
     }
     if (n % 2) {
         real r, middle = k->diag_fused(1, Q + pairs, h + pairs, v + pairs, damping, (real)sign, &r, false);
-        if (R) {
-            R[pairs] = r;
-            R[n + pairs] = 0;
-        }
+        R[pairs] = r;
+        R[n + pairs] = 0;
         max = worse(max, middle);
         norm = worse(norm, middle);
     }
@@ -113,22 +111,6 @@ void la_cross_step(int64_t n, real c, const real *R, real *Q)
         k->cross_retract(smaller(CHUNK, pairs - i), &p, c, R, Q);
     }
     if (n % 2) Q[pairs] -= c * R[pairs] * Q[pairs];
-}
-
-void la_cross_step_again(int64_t n, real c, const real *h, const real *v, real damping, real *Q)
-{
-    const la_kernels *k = la_kernel();
-    int64_t pairs = n / 2;
-#pragma omp parallel for schedule(static) if (n > PARALLEL)
-    for (int64_t i = 0; i < pairs; i += CHUNK) {
-        la_cross_pairs p = {.size = n, .from = i, .h = h, .v = v};
-        k->cross_renew(smaller(CHUNK, pairs - i), &p, damping, c, Q);
-    }
-    if (n % 2) {
-        real r;
-        k->diag_fused(1, Q + pairs, h + pairs, v + pairs, damping, -1, &r, false);
-        Q[pairs] -= c * r * Q[pairs];
-    }
 }
 
 void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y)

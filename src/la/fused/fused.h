@@ -6,16 +6,15 @@
 
 #include "la/view.h"
 
-#define la_diag_fused       PSGD_TYPED(psgd__la_diag_fused)
-#define la_diag_apply       PSGD_TYPED(psgd__la_diag_apply)
-#define la_cross_take       PSGD_TYPED(psgd__la_cross_take)
-#define la_cross_step       PSGD_TYPED(psgd__la_cross_step)
-#define la_cross_step_again PSGD_TYPED(psgd__la_cross_step_again)
-#define la_cross_apply      PSGD_TYPED(psgd__la_cross_apply)
-#define la_bordered         PSGD_TYPED(la_bordered)
-#define la_bordered_sums    PSGD_TYPED(psgd__la_bordered_sums)
-#define la_bordered_fused   PSGD_TYPED(psgd__la_bordered_fused)
-#define la_bordered_apply   PSGD_TYPED(psgd__la_bordered_apply)
+#define la_diag_fused     PSGD_TYPED(psgd__la_diag_fused)
+#define la_diag_apply     PSGD_TYPED(psgd__la_diag_apply)
+#define la_cross_take     PSGD_TYPED(psgd__la_cross_take)
+#define la_cross_step     PSGD_TYPED(psgd__la_cross_step)
+#define la_cross_apply    PSGD_TYPED(psgd__la_cross_apply)
+#define la_bordered       PSGD_TYPED(la_bordered)
+#define la_bordered_sums  PSGD_TYPED(psgd__la_bordered_sums)
+#define la_bordered_fused PSGD_TYPED(psgd__la_bordered_fused)
+#define la_bordered_apply PSGD_TYPED(psgd__la_bordered_apply)
 
 /* r_i <- (q_i (h_i + damping v_i))^2 + sign (v_i / q_i)^2; returns max |r|. */
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
@@ -24,13 +23,11 @@ real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real 
 void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y);
 
 /* Q = diag(d) + antidiag(e), flat; R and Q are d and then e. la_cross_take: R <- Pi(aa' + sign bb') for a = Q(h +
- * damping v), b = Q^-T v, with max |R| and ||R||_2; R may be NULL. la_cross_step: Q <- (I - c R) Q.
- * la_cross_step_again: the same with the R of sign -1 made again. la_cross_apply: y <- alpha Q'Q x, added to y if add;
- * x may be y unless add. */
+ * damping v), b = Q^-T v, with max |R| and ||R||_2. la_cross_step: Q <- (I - c R) Q. la_cross_apply: y <- alpha Q'Q x,
+ * added to y if add; x may be y unless add. */
 void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
                    real *largest, real *spectral);
 void la_cross_step(int64_t n, real c, const real *R, real *Q);
-void la_cross_step_again(int64_t n, real c, const real *h, const real *v, real damping, real *Q);
 void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y);
 
 /* A rows x columns matrix X under Q1 = diag(row) on the left and Q2 on the right, where Q2 is diag(diagonal), or that

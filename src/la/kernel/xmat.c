@@ -49,10 +49,10 @@ static inline bits larger(bits a, bits b)
     return a > b ? a : b;
 }
 
-/* ri, rj, re and rf in the order of memory, where keep is set; it is a constant wherever it is given. */
+/* ri, rj, re and rf in the order of memory. */
 static inline void fused_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict h,
                               const real *restrict v, const real *restrict dj, const real *restrict ej,
-                              const real *restrict hj, const real *restrict vj, real damping, real sign, bool keep,
+                              const real *restrict hj, const real *restrict vj, real damping, real sign,
                               real *restrict ri, real *restrict rj, real *restrict re, real *restrict rf, bits *largest,
                               bits *spectral)
 {
@@ -61,12 +61,10 @@ static inline void fused_some(int64_t n, const real *restrict d, const real *res
     for (int64_t k = 0; k < n; k++) {
         real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
         pair_r r = make_r(d[k], e[k], dj[-k], ej[-k], x, y, v[k], vj[-k], sign);
-        if (keep) {
-            ri[k] = r.p;
-            rj[n - 1 - k] = r.q;
-            re[k] = r.m;
-            rf[n - 1 - k] = r.m;
-        }
+        ri[k] = r.p;
+        rj[n - 1 - k] = r.q;
+        re[k] = r.m;
+        rf[n - 1 - k] = r.m;
         max = larger(max, larger(larger(abs_bits(r.p), abs_bits(r.q)), abs_bits(r.m)));
         real mean = (real)0.5 * (r.p + r.q), half = (real)0.5 * (r.p - r.q);
         norm = larger(norm, abs_bits(from_bits(abs_bits(mean)) + root(half * half + r.m * r.m)));
@@ -90,18 +88,12 @@ void KERNEL(cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real 
     real ri[BUFFER], rj[BUFFER], re[BUFFER], rf[BUFFER];
     const real *d = p->d, *e = p->e, *h = p->h, *v = p->v;
     bits max = 0, norm = 0;
-    int64_t i = p->from, j = p->size - 1 - i, end = i + n;
-    if (!R) {
-        fused_some(n, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, false, NULL, NULL, NULL,
-                   NULL, &max, &norm);
-        i = end;
-    }
-    for (; i < end; i += BUFFER) {
-        int64_t count = end - i < BUFFER ? end - i : BUFFER, low, bytes = count * (int64_t)sizeof(real);
-        j = p->size - 1 - i;
-        low = j - count + 1;
-        fused_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, true, ri, rj, re, rf,
-                   &max, &norm);
+    int64_t end = p->from + n;
+    for (int64_t i = p->from; i < end; i += BUFFER) {
+        int64_t count = end - i < BUFFER ? end - i : BUFFER, bytes = count * (int64_t)sizeof(real);
+        int64_t j = p->size - 1 - i, low = j - count + 1;
+        fused_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, ri, rj, re, rf, &max,
+                   &norm);
         put(R + i, ri, bytes, stream);
         put(R + low, rj, bytes, stream);
         put(R + p->size + i, re, bytes, stream);
@@ -109,30 +101,6 @@ void KERNEL(cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real 
     }
     *largest = from_bits(max);
     *spectral = from_bits(norm);
-}
-
-/* R is made again for each pair before the pair changes. */
-static inline void renew_some(int64_t n, real c, const real *restrict h, const real *restrict v,
-                              const real *restrict hj, const real *restrict vj, real damping, real *restrict d,
-                              real *restrict e, real *restrict dj, real *restrict ej)
-{
-#pragma omp simd
-    for (int64_t k = 0; k < n; k++) {
-        real a = d[k], b = e[k], g = ej[-k], f = dj[-k];
-        real x = h[k] + damping * v[k], y = hj[-k] + damping * vj[-k];
-        pair_r r = make_r(a, b, f, g, x, y, v[k], vj[-k], -1);
-        d[k] = a - c * (r.p * a + r.m * g);
-        e[k] = b - c * (r.p * b + r.m * f);
-        dj[-k] = f - c * (r.q * f + r.m * b);
-        ej[-k] = g - c * (r.q * g + r.m * a);
-    }
-}
-
-void KERNEL(cross_renew)(int64_t n, const la_cross_pairs *p, real damping, real c, real *Q)
-{
-    int64_t i = p->from, j = p->size - 1 - i;
-    real *e = Q + p->size;
-    renew_some(n, c, p->h + i, p->v + i, p->h + j, p->v + j, damping, Q + i, e + i, Q + j, e + j);
 }
 
 static inline void retract_some(int64_t n, real c, const real *restrict r, const real *restrict f,

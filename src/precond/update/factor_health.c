@@ -7,7 +7,7 @@
 
 enum { WIDEST = 512, PANEL = 16 };
 
-/* Least and most of the diagonal, from Q times the columns of I, a few at a time. */
+/* Min and max of the diagonal, from Q times the columns of I, a few at a time. */
 static psgd_status diagonal(const group *self, double *min, double *max)
 {
     int64_t n = self->n;

@@ -23,8 +23,8 @@ static double keep_running(double *running, double now)
     return *running;
 }
 
-/* second: the same bound of Pi(AA' + BB'), which unlike ||R|| does not vanish at the optimum, with a running maximum.
- */
+/* second: the same bound of Pi(AA' + BB'), which unlike ||R|| does not vanish at the optimum, with a running maximum
+ * L <- max(0.9 L + 0.1 l, l). */
 static double by_second(const unit_measure *m)
 {
     group *unit = m->unit;
@@ -34,7 +34,7 @@ static double by_second(const unit_measure *m)
     if (p->gram_inverse != 0) psgd__group_gram(unit, true, fabs(p->gram_inverse), m->spare);
 
     double now = m->weight * (double)unit->ops->r_spectral(unit, m->spare);
-    return m->step / keep_running(&unit->running, now) * m->weight;
+    return m->step / keep_running(&m->record->running[0], now) * m->weight;
 }
 
 /* none: the plain rule, with the paper's factor 2. */
@@ -53,7 +53,7 @@ normaliser normaliser_at(norm_choice choice)
     return all[choice];
 }
 
-double normaliser_part(norm_choice choice, const group_part *part, double weight, double step)
+double normaliser_part(norm_choice choice, const group_part *part, double *running, double weight, double step)
 {
     static const group_size sizes[] = {[NORM_AUTO] = SIZE_LARGEST,
                                        [NORM_MAX] = SIZE_LARGEST,
@@ -62,6 +62,6 @@ double normaliser_part(norm_choice choice, const group_part *part, double weight
     if (choice == NORM_NONE) return 2 * step * weight;
     double size = part->size(part->data, sizes[choice]);
     if (!(size > 0)) return 0;
-    if (choice == NORM_SECOND) return step / keep_running(part->running, weight * size) * weight;
+    if (choice == NORM_SECOND) return step / keep_running(running, weight * size) * weight;
     return step / size;
 }

@@ -1,4 +1,5 @@
-/* What a step is divided by: one function for each normaliser, whatever the group and the criterion. */
+/* What a step is divided by: one function for each normaliser, whatever the group, the criterion and the update rule.
+ */
 #ifndef PSGD_PRECOND_UPDATE_NORMALISER_H
 #define PSGD_PRECOND_UPDATE_NORMALISER_H
 
@@ -13,12 +14,12 @@
  * over the pairs, not their mean. */
 typedef struct unit_measure {
     group *unit;
+    precond_unit *record; /* of that unit */
     const group_pair *pair;
-    real *R; /* Pi(AA' - BB') and what was integrated out, or NULL where it is made again of raw */
-    const group_raw *raw;
-    real *spare;     /* of the same size, where the normaliser says that it needs one */
+    real *R;         /* Pi(AA' - BB') and what was integrated out */
+    real *spare;     /* of the same size, where normaliser_needs_spare */
     double largest;  /* max |R| */
-    double spectral; /* ||R||_2 or a bound, or infinity where nobody has looked yet */
+    double spectral; /* ||R||_2 or a bound, or infinity where it has not been computed */
     bool fused;      /* pair is empty; spare, where needed, is Pi(AA' + BB') already */
     int exponent;    /* A and B of the pair are the true ones times 2^-exponent */
     double weight;
@@ -30,8 +31,8 @@ typedef double (*normaliser)(const unit_measure *m);
 
 normaliser normaliser_at(norm_choice choice);
 
-/* The same for a part of a family's own update; 0 where its R is. */
-double normaliser_part(norm_choice choice, const group_part *part, double weight, double step);
+/* The same for a part of a family's own update; 0 where its R is. running is the part's running maximum. */
+double normaliser_part(norm_choice choice, const group_part *part, double *running, double weight, double step);
 
 static inline bool normaliser_needs_spare(norm_choice choice)
 {

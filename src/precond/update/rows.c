@@ -1,6 +1,6 @@
-/* Gradients that have some rows of a matrix only, as those of an embedding have, with kron(diag,G) (paper, Appendix A).
+/* Row-sparse gradients, as those of an embedding, with kron(diag,G) (paper, Appendix A).
  *
- * Q = diag(q) (x) G never mixes rows, so rows that are absent have a step of zero: P g is made of the rows present. The
+ * Q = diag(q) (x) G never mixes rows, so rows that are absent have a step of zero: P g has the rows present only. The
  * fit of Q sees the others through v. With I the absent rows, their part of R is, v integrated out,
  *
  *     of diag, row i in I:  lambda^2 ||G||_F^2 q_i^2 - ||G^-1||_F^2 / q_i^2
@@ -40,8 +40,7 @@ psgd_status PSGD_TYPED(psgd__precond_check_rows)(const psgd_precond *self)
 {
     const group *root = self->root;
     const precond_settings *set = &self->settings;
-    if (root->ops->kind.sizes != SIZES_MULTIPLY || root->child_count != 2 ||
-        strcmp(root->child[0]->ops->kind.name, "diag") != 0) {
+    if (root->ops->kind.sizes != SIZES_MULTIPLY || root->child_count != 2 || !root->child[0]->ops->kind.diagonal) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED,
                           "gradients of some rows need a matrix and a group kron(diag,G), scan or scaw");
     }
@@ -143,20 +142,20 @@ static expectation expect(const psgd_precond *self, const matrix *m, reach where
     return e;
 }
 
-static void step_rows(update *u, const matrix *m, const formed *f, const expectation *e, reach where,
+static void step_rows(update *u, const matrix *m, const whitened_pair *w, const expectation *e, reach where,
                       const psgd_rows *rows)
 {
     psgd_precond *self = u->self;
     real *R = psgd__work_at(self->work, self->at_R);
-    real *sum = normaliser_needs_spare((norm_choice)self->settings.norm) ? R + m->count : NULL;
+    real *sum = normaliser_needs_spare((norm_choice)self->settings.norm) ? R + self->r_size : NULL;
     if (where.any) {
-        project_expected(m, e, form_weight(f->exponent), where.all, rows, where.present, R, sum);
+        project_expected(m, e, whiten_weight(w->exponent), where.all, rows, where.present, R, sum);
     } else {
         memset(R, 0, (size_t)m->count * sizeof *R);
         if (sum) memset(sum, 0, (size_t)m->count * sizeof *sum);
     }
     for (int64_t i = 0; i < rows->count; i++) {
-        const real *A = f->pair.A.x + i * m->width, *B = f->pair.B.x ? f->pair.B.x + i * m->width : NULL;
+        const real *A = w->pair.A.x + i * m->width, *B = w->pair.B.x ? w->pair.B.x + i * m->width : NULL;
         double a = la_dot(m->width, A, A), b = B ? la_dot(m->width, B, B) : 0;
         int64_t at = rows->index[i];
         R[at] = (real)((double)R[at] + a - b);
@@ -165,29 +164,27 @@ static void step_rows(update *u, const matrix *m, const formed *f, const expecta
     double largest = (double)la_max_abs(m->count, R);
     group_pair empty = {.A = view_rows(NULL, m->count, 1)};
     empty.B = empty.h = empty.v = empty.A;
-    unit_measure measure = {.unit = m->rows,
-                            .pair = &empty,
+    unit_measure measure = {.pair = &empty,
                             .R = R,
                             .spare = sum,
                             .largest = largest,
                             .spectral = largest,
                             .fused = true,
                             .exponent = u->exponent,
-                            .weight = form_weight(u->exponent),
-                            .step = self->settings.step};
+                            .weight = whiten_weight(u->exponent)};
     update_step(u, m->rows, &measure);
 }
 
 /* The start at the scale of the first pair, v on absent rows by its expectation. */
-static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, formed *f)
+static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, whitened_pair *w)
 {
-    form_norms(rows->count * m->width, f);
+    whiten_norms(rows->count * m->width, w);
     if (self->settings.rows != ROWS_LAZY) {
         double absent = (double)(m->count - rows->count) * (double)m->width;
-        f->v_norm = hypot(f->v_norm, sqrt(absent));
-        f->h_norm = hypot(f->h_norm, self->settings.damping * sqrt(absent));
+        w->v_norm = hypot(w->v_norm, sqrt(absent));
+        w->h_norm = hypot(w->h_norm, self->settings.damping * sqrt(absent));
     }
-    update_start_from(self, f);
+    update_start_from(self, w);
 }
 
 psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd_rows *rows, const void *v,
@@ -195,34 +192,34 @@ psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd
 {
     matrix m = matrix_of(self);
     int64_t n = rows->count * m.width;
-    formed f;
+    whitened_pair w;
     if (n == 0) return PSGD_OK;
-    PSGD_TRY(form_pairs(self, n, 1, v, h, &f));
-    if (self->waiting) start(self, &m, rows, &f);
+    PSGD_TRY(whiten_load(self, n, 1, v, h, &w));
+    if (self->waiting) start(self, &m, rows, &w);
 
     reach where = reach_of(&self->settings);
     expectation e = expect(self, &m, where, rows);
     const real *q = gather_q(self, &m, rows);
-    multiply(&m, rows->count, q, false, f.pair.A.x);
-    if (f.pair.B.x) solve(&m, rows->count, q, true, f.pair.B.x);
-    PSGD_TRY(form_level(n, sqrt(fmax(e.gain * e.squares, e.loss * e.inverse_squares)), &f));
+    multiply(&m, rows->count, q, false, w.pair.A.x);
+    if (w.pair.B.x) solve(&m, rows->count, q, true, w.pair.B.x);
+    PSGD_TRY(whiten_level(n, sqrt(fmax(e.gain * e.squares, e.loss * e.inverse_squares)), &w));
 
-    double damping = self->settings.damping, weight = form_weight(f.exponent);
-    group_pair pair = {.A = view_rows(f.pair.A.x, m.width, rows->count),
-                       .B = view_rows(f.pair.B.x, m.width, rows->count),
+    double damping = self->settings.damping, weight = whiten_weight(w.exponent);
+    group_pair pair = {.A = view_rows(w.pair.A.x, m.width, rows->count),
+                       .B = view_rows(w.pair.B.x, m.width, rows->count),
                        .h = view_rows((real *)h, m.width, rows->count),
-                       .v = view_rows(f.pair.v.x, m.width, rows->count),
-                       .scaled = f.pair.scaled,
+                       .v = view_rows(w.pair.v.x, m.width, rows->count),
+                       .scaled = w.pair.scaled,
                        .gram = where.any ? damping * damping * e.squares / weight : 0,
                        .gram_inverse = where.any ? -e.inverse_squares / weight : 0};
     update u = {.self = self,
                 .measure = normaliser_at(self->settings.norm),
-                .exponent = f.exponent,
+                .exponent = w.exponent,
                 .count = 1,
                 .size = (double)n,
-                .h_max = f.h_max,
-                .v_max = f.v_max};
-    step_rows(&u, &m, &f, &e, where, rows);
+                .h_max = w.h_max,
+                .v_max = w.v_max};
+    step_rows(&u, &m, &w, &e, where, rows);
     PSGD_TRY(psgd__group_units(m.columns, &pair, update_unit, &u));
     update_count(&u);
     return PSGD_OK;

@@ -1,8 +1,8 @@
-/* A preconditioner as bytes, so that a fit can be stopped and go on to the bit: Q, what normalisers and guard remember,
- * the average, the counters.
+/* A preconditioner as bytes, so that a fit can be stopped and resumes bit-for-bit: Q, what normalisers and guard
+ * remember, the average, the counters.
  *
- * A header, then for every group of the tree three doubles and its arrays, then the average. The header holds a hash of
- * the tree's names and sizes: bytes of another group are refused before anything has changed. */
+ * A header, then the running values of every unit, the arrays of every group of the tree, and the average. The header
+ * holds a hash of the tree's names and sizes: the state of another group is refused before anything has changed. */
 #include "group/group.h"
 #include "precond/precond.h"
 
@@ -17,7 +17,7 @@ typedef struct saved_header {
     int64_t waiting;
 } saved_header;
 
-static const char magic[8] = "psgdQ01";
+static const char magic[8] = "psgdQ02";
 
 enum direction { COUNT, SAVE, CHECK, LOAD };
 
@@ -26,7 +26,7 @@ typedef struct walk {
     char *at; /* the next byte */
     int64_t bytes;
     uint64_t tree;
-    bool broken; /* CHECK: a number that no state has */
+    bool broken; /* CHECK: a value that no state has */
 } walk;
 
 static void hash(walk *w, const void *data, size_t count)
@@ -61,9 +61,6 @@ static void move_group(walk *w, group *self)
     hash(w, self->ops->kind.name, strlen(self->ops->kind.name) + 1);
     hash(w, &self->n, sizeof self->n);
     hash(w, &self->transposed, sizeof self->transposed);
-    move(w, &self->running, sizeof self->running);
-    move(w, &self->top, sizeof self->top);
-    move(w, &self->bottom, sizeof self->bottom);
     self->ops->state(self, move_reals, w);
     for (int i = 0; i < self->child_count; i++) move_group(w, self->child[i]);
 }
@@ -75,6 +72,12 @@ static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
     w.bytes = sizeof(saved_header);
     int64_t size = sizeof(real);
     hash(&w, &size, sizeof size);
+    for (int i = 0; i < self->unit_count; i++) {
+        precond_unit *unit = &self->units[i];
+        move(&w, unit->running, sizeof unit->running);
+        move(&w, &unit->top, sizeof unit->top);
+        move(&w, &unit->bottom, sizeof unit->bottom);
+    }
     move_group(&w, self->root);
     if (self->average) move_reals(&w, self->average, self->n);
     return w;
@@ -106,7 +109,7 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
         return psgd__fail(PSGD_ERR_FORMAT, "these bytes are not the state of a preconditioner");
     }
     if (head.bytes != own.bytes || head.tree != own.tree) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state is that of another group, shape or number type");
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is that of another group, shape or dtype");
     }
     if (count != own.bytes) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state has %lld bytes instead of %lld", (long long)count,
@@ -115,7 +118,7 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
     bool sane = isfinite(head.step) && head.step >= 0 && head.updates >= 0 && head.skipped >= 0 &&
                 (head.waiting == 0 || head.waiting == 1);
     if (!sane || walk_all(self, CHECK, (char *)bytes).broken) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds numbers that no state has");
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
     }
     walk_all(self, LOAD, (char *)bytes);
     self->updates = head.updates;

@@ -1,27 +1,58 @@
-/* Building and taking apart, applying, and looking at Q: all that is typed but not part of an update. */
+/* Building and freeing, applying, and reading Q: all that is typed but not part of an update. */
 #include "la/la.h"
-#include "precond/update/whitened.h"
 #include "precond/update/guard.h"
 #include "precond/update/normaliser.h"
+#include "precond/update/whitened.h"
 
 #include <math.h>
 #include <string.h>
 
-static psgd_status measure_unit(group *unit, const group_pair *pair, void *data)
+/* Lists the units below a group in the order in which psgd__group_units visits them, from units[count] on; with units
+ * NULL only counts. Returns the new count. Factors of a kron without parameters do not grow. */
+static int list_units(group *self, int share, int count, precond_unit *units)
 {
-    (void)pair;
-    int64_t *max = data, size = unit->ops->r_size(unit);
-    if (size > *max) *max = size;
+    int factors = 0;
+    if (!self->ops->units) {
+        if (units) units[count] = (precond_unit){.group = self, .share = share};
+        return count + 1;
+    }
+    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->size(self->child[i]) > 0;
+    if (self->ops->kind.sizes != SIZES_MULTIPLY || factors == 0) factors = 1;
+    for (int i = 0; i < self->child_count; i++) count = list_units(self->child[i], share * factors, count, units);
+    return count;
+}
+
+static psgd_status create_units(psgd_precond *self)
+{
+    self->unit_count = list_units(self->root, 1, 0, NULL);
+    self->units = psgd__alloc(self->context, self->unit_count, sizeof self->units[0]);
+    if (!self->units) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a preconditioner");
+    list_units(self->root, 1, 0, self->units);
     return PSGD_OK;
+}
+
+/* One unit's R at a time, or where the group projects straight from (v, h) those of all units. */
+static int64_t max_r_size(const psgd_precond *self)
+{
+    const group *root = self->root;
+    int64_t max = 0, total = 0;
+    for (int i = 0; i < self->unit_count; i++) {
+        const group *unit = self->units[i].group;
+        int64_t size = unit->ops->r_size(unit);
+        total += size;
+        if (size > max) max = size;
+    }
+    bool fused = root->fused && root->fused->project && !self->settings.integrate && !self->settings.unbiased;
+    return fused ? total : max;
 }
 
 psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree *tree)
 {
     const precond_settings *set = &self->settings;
-    int64_t tensors, r = 0;
+    int64_t elements;
     group *root = NULL;
-    if (!psgd__mul_fits(self->n, set->pairs, &tensors)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld numbers are more than can be counted",
+    if (!psgd__mul_fits(self->n, set->pairs, &elements)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld elements are more than can be counted",
                           (long long)set->pairs, (long long)self->n);
     }
     group_args args = {.context = self->context,
@@ -30,19 +61,16 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
                        .work = self->work};
     PSGD_TRY(psgd__group_create(&args, tree, &root));
     self->root = root;
+    PSGD_TRY(create_units(self));
     group_cost cost = {0};
     root->ops->cost(root, &cost);
     self->shared_flops = cost.shared_flops;
 
-    group_pair empty = {.A = view_rows(NULL, self->n, set->pairs)};
-    empty.B = empty.h = empty.v = empty.A;
-    PSGD_TRY(psgd__group_units(root, &empty, measure_unit, &r));
-    self->at_A = psgd__work_reserve(self->work, tensors, sizeof(real));
-    self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : tensors, sizeof(real));
-    bool one_pass = !set->integrate && !set->unbiased && root->ops->fused;
-    self->fused = one_pass ? root->ops->fused_size(root) : 0;
-    if (self->fused > r) r = self->fused;
-    self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * r : r, sizeof(real));
+    self->r_size = max_r_size(self);
+    self->at_A = psgd__work_reserve(self->work, elements, sizeof(real));
+    self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : elements, sizeof(real));
+    self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * self->r_size : self->r_size,
+                                    sizeof(real));
     if (!set->unbiased) return PSGD_OK;
 
     self->average = psgd__alloc(self->context, self->n, sizeof(real));
@@ -58,77 +86,45 @@ void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
 {
     group *root = self->root;
     root->ops->reset(root, scale);
-    guard_start(root);
-}
-
-static bool apply_at_once(const psgd_precond *self, double alpha, const real *x, bool add, real *y)
-{
-    const group *root = self->root;
-    return !self->plain && root->ops->apply && root->ops->apply(root, (real)alpha, x, add, y);
-}
-
-void PSGD_TYPED(psgd__precond_descend)(const psgd_precond *self, double rate, const void *g, void *theta)
-{
-    if (apply_at_once(self, -rate, g, true, theta)) return;
-    real *x = psgd__work_at(self->work, self->at_A);
-    PSGD_TYPED(psgd__precond_apply)(self, PSGD_APPLY_P, g, x);
-    la_axpy(self->n, (real)-rate, x, theta);
+    guard_start(self);
 }
 
 void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator what, const void *x, void *y)
 {
     const group *root = self->root;
-    view X = view_rows(y, self->n, 1);
-    int64_t n = self->n;
-    if (what <= PSGD_APPLY_P2 && apply_at_once(self, 1, x, false, y)) {
-        if (what == PSGD_APPLY_P2) apply_at_once(self, 1, y, false, y);
+    const group_ops *ops = root->ops;
+    view Y = view_rows(y, self->n, 1);
+    int times = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
+    if (what <= PSGD_APPLY_P2 && root->fused && root->fused->apply) {
+        root->fused->apply(root, x, y);
+        if (times == 2) root->fused->apply(root, y, y);
         return;
     }
-    if (x != y) memcpy(y, x, (size_t)n * sizeof(real));
-    int twice = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
-    for (int i = 0; i < twice; i++) {
-        switch (what) {
-        case PSGD_APPLY_P:
-        case PSGD_APPLY_P2:
-            if (root->ops->square && !self->plain) {
-                root->ops->square(root, X);
-            } else {
-                root->ops->mul(root, X);
-                root->ops->mul_t(root, X);
-            }
-            break;
-        case PSGD_APPLY_P_INVERSE:
-        case PSGD_APPLY_P2_INVERSE:
-            root->ops->solve_t(root, X);
-            root->ops->solve(root, X);
-            break;
-        case PSGD_APPLY_Q:
-            root->ops->mul(root, X);
-            break;
-        case PSGD_APPLY_QT:
-            root->ops->mul_t(root, X);
-            break;
-        case PSGD_APPLY_Q_INVERSE:
-            root->ops->solve(root, X);
-            break;
-        case PSGD_APPLY_QT_INVERSE:
-            root->ops->solve_t(root, X);
-            break;
+    if (x != y) memcpy(y, x, (size_t)self->n * sizeof(real));
+    for (int i = 0; i < times; i++) {
+        if (what <= PSGD_APPLY_P2) {
+            psgd__group_square(root, Y);
+            continue;
         }
+        if (what == PSGD_APPLY_Q) ops->mul(root, Y);
+        if (what == PSGD_APPLY_QT) ops->mul_t(root, Y);
+        bool inverse = what == PSGD_APPLY_P_INVERSE || what == PSGD_APPLY_P2_INVERSE;
+        if (inverse || what == PSGD_APPLY_QT_INVERSE) ops->solve_t(root, Y);
+        if (inverse || what == PSGD_APPLY_Q_INVERSE) ops->solve(root, Y);
     }
 }
 
 psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *v, const void *h, double *value)
 {
-    formed f;
-    PSGD_TRY(form_pairs(self, self->n, 1, v, h, &f));
-    PSGD_TRY(form_images(self, 1, &f));
-    double a = la_view_energy(f.pair.A), damping = self->settings.damping;
+    whitened_pair w;
+    PSGD_TRY(whiten_load(self, self->n, 1, v, h, &w));
+    PSGD_TRY(whiten_images(self, 1, &w));
+    double a = la_view_energy(w.pair.A), damping = self->settings.damping;
     if (self->settings.integrate) {
         double q = damping > 0 ? psgd__group_energy(self->root, false) : 0;
-        *value = ldexp(a, 2 * f.exponent) + damping * damping * q + psgd__group_energy(self->root, true);
+        *value = ldexp(a, 2 * w.exponent) + damping * damping * q + psgd__group_energy(self->root, true);
     } else {
-        *value = ldexp(a + la_view_energy(f.pair.B), 2 * f.exponent);
+        *value = ldexp(a + la_view_energy(w.pair.B), 2 * w.exponent);
     }
     return PSGD_OK;
 }

@@ -1,26 +1,28 @@
 /* One update of Q from pairs (v, h):  A = Qh, B = Q^-T v, R = Pi(AA' - BB'), Q <- (I - (step / ||R||) R) Q
  * (paper, equations R and normalized_Q_learn), for every unit of the group that is normalised on its own.
  *
- * Nothing changes before A and B are known to be finite. They are scaled by a common power of two where their squares
- * would leave the number type, and those of a part of a sum once more where they are small beside the other parts; the
- * exponent of that and the weight that undoes it go to the normaliser. */
+ * An update rule is images (whiten_images), the side of the retraction (update_step) and what follows (update_count);
+ * the normaliser is independent of all three. Nothing changes before A and B are known to be finite. They are scaled by
+ * a common power of two where their squares would overflow or underflow, and those of a part of a sum once more where
+ * they are small compared with the other parts; the normaliser gets the exponent and the weight that undoes it. */
 #include "precond/update/update.h"
-#include "precond/update/guard.h"
 #include "la/la.h"
+#include "precond/update/guard.h"
 
 #include <math.h>
 
 enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron */
 
-/* Numbers below SMALL may not be squared without a look at what is lost. VANISHING: see vanishing. */
+/* Values below SMALL lose bits when squared. VANISHING: see vanishing. An R from the fused path is used where max |R|
+ * is within MIN_FUSED and MAX_FUSED: then no square has lost bits. */
 #ifdef PSGD_REAL_F64
 static const double SMALL = 0x1p-400, VANISHING = 0x1p-24;
 enum { MAX_MAGNIFIED = 800 };
-static const double MIN_CAPTURED = 0x1p-300, MAX_CAPTURED = 0x1p400;
+static const double MIN_FUSED = 0x1p-300, MAX_FUSED = 0x1p400;
 #else
 static const double SMALL = 0x1p-40, VANISHING = 0x1p-10;
 enum { MAX_MAGNIFIED = 100 };
-static const double MIN_CAPTURED = 0x1p-50, MAX_CAPTURED = 0x1p60;
+static const double MIN_FUSED = 0x1p-50, MAX_FUSED = 0x1p60;
 #endif
 
 /* R of one unit into the workspace. */
@@ -31,12 +33,12 @@ static void project(const group *unit, const group_pair *pair, real *R)
     if (pair->gram_inverse != 0) psgd__group_gram(unit, true, pair->gram_inverse, R);
 }
 
-/* A and B both next to nothing beside h and v: Q takes the one away, its inverse the other. That is where pairs which
- * never change and are zero on one side lead, and a step further Q is singular. As A'B = h'v, it takes h and v that are
- * orthogonal to rounding. Where a part of Q is fixed, A and B keep what it leaves, and only R vanishes; so it does at
- * an exact fit, where there is nothing to gain either. An entry of R is one of n shares of the energy of A or B. Steps
- * that are small themselves do no harm. What comes before the norms is free and keeps ordinary updates from reading h
- * and v again. All norms are those of the true numbers times 2^-exponent, as A and B are. */
+/* |A| <= VANISHING |h| and |B| <= VANISHING |v|: Q nearly annihilates h, and Q^-T nearly annihilates v. Pairs that
+ * never change and are zero on one side lead there, and one step further Q is singular. Since A'B = h'v, h and v are
+ * then orthogonal to rounding. Where a part of Q is fixed, |A| and |B| do not vanish but R does, as it does at an exact
+ * fit, where a step gains nothing either. An entry of R is one of n shares of |A|^2 or |B|^2. Small steps do no harm.
+ * The tests before the norms cost nothing and keep ordinary updates from reading h and v again. All norms are those of
+ * the true values times 2^-exponent, as A and B are. */
 static bool vanishing(const update *u, const unit_measure *m, double c)
 {
     const group_pair *p = m->pair;
@@ -51,9 +53,12 @@ static bool vanishing(const update *u, const unit_measure *m, double c)
     return (h == 0 || R <= h) && (v == 0 || R <= v);
 }
 
-void update_step(update *u, group *unit, const unit_measure *m)
+void update_step(update *u, group *unit, unit_measure *m)
 {
     psgd_precond *self = u->self;
+    m->unit = unit;
+    m->record = &self->units[u->next++];
+    m->step = self->settings.step;
     double c = u->measure(m);
     if (m->largest == 0) return;
     if (vanishing(u, m, c)) {
@@ -66,12 +71,8 @@ void update_step(update *u, group *unit, const unit_measure *m)
         self->skipped++;
         return;
     }
-    if (m->R) {
-        unit->ops->retract(unit, (real)c, m->R);
-    } else {
-        unit->ops->retract_again(unit, (real)c, m->raw);
-    }
-    u->settle = guard_after(unit, c, m->largest) || u->settle;
+    unit->ops->retract(unit, (real)c, m->R);
+    u->settle = guard_after(m->record, c, m->largest) || u->settle;
 }
 
 /* Multiplies A and B by 2^e. */
@@ -83,7 +84,7 @@ static void magnify(group_pair *pair, int e)
     pair->gram_inverse = ldexp(pair->gram_inverse, 2 * e);
 }
 
-/* 0, or how much smaller than 1 A and B of this unit are where their squares come near the smallest numbers. */
+/* The exponent that brings A and B of this unit to about 1 where their squares would underflow, else 0. */
 static int smallness(const group_pair *pair)
 {
     double max = fmax((double)la_view_max(pair->A), (double)la_view_max(pair->B));
@@ -93,32 +94,37 @@ static int smallness(const group_pair *pair)
 
 typedef struct part_asked {
     const precond_settings *settings;
+    precond_unit *record;
     double weight;
 } part_asked;
 
-static double part_step(const void *data, const group_part *part)
+static double part_step(void *data, const group_part *part)
 {
-    const part_asked *asked = data;
-    return normaliser_part((norm_choice)asked->settings->norm, part, asked->weight, asked->settings->step);
+    part_asked *asked = data;
+    const precond_settings *set = asked->settings;
+    return normaliser_part((norm_choice)set->norm, part, &asked->record->running[part->index], asked->weight,
+                           set->step);
 }
 
-/* A family with an update of its own. Its entries grow by less than half at a step, so the guard looks now and then. */
+/* A family with an update of its own. Its entries grow by less than half at a step. */
 static void fit_unit(update *u, group *unit, group_pair *pair)
 {
     psgd_precond *self = u->self;
-    part_asked asked = {.settings = &self->settings, .weight = form_weight(u->exponent) / u->count};
+    part_asked asked = {.settings = &self->settings,
+                        .record = &self->units[u->next++],
+                        .weight = whiten_weight(u->exponent) / u->count};
     group_fit how = {.step = part_step, .data = &asked, .plain = self->settings.norm == NORM_NONE};
     unit->ops->fit(unit, pair, &how);
     int e = how.moved ? 0 : smallness(pair);
     if (e) {
         magnify(pair, e);
-        asked.weight = form_weight(u->exponent - e) / u->count;
+        asked.weight = whiten_weight(u->exponent - e) / u->count;
         pair->scaled = true;
         unit->ops->fit(unit, pair, &how);
         magnify(pair, -e);
     }
     self->skipped += how.skipped;
-    if (how.moved) u->settle = guard_after(unit, 0.5, 1) || u->settle;
+    if (how.moved) u->settle = guard_after(asked.record, 0.5, 1) || u->settle;
 }
 
 psgd_status update_unit(group *unit, const group_pair *given, void *data)
@@ -130,13 +136,8 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
         return PSGD_OK;
     }
     real *R = psgd__work_at(u->self->work, u->self->at_R);
-    unit_measure m = {.unit = unit,
-                      .pair = &pair,
-                      .R = R,
-                      .spare = R + unit->ops->r_size(unit),
-                      .spectral = HUGE_VAL,
-                      .exponent = u->exponent,
-                      .step = u->self->settings.step};
+    unit_measure m = {
+        .pair = &pair, .R = R, .spare = R + u->self->r_size, .spectral = HUGE_VAL, .exponent = u->exponent};
     project(unit, &pair, R);
     m.largest = (double)unit->ops->r_max(unit, R);
 
@@ -147,16 +148,16 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
         project(unit, &pair, R);
         m.largest = (double)unit->ops->r_max(unit, R);
     }
-    m.weight = form_weight(m.exponent) / u->count;
+    m.weight = whiten_weight(m.exponent) / u->count;
     update_step(u, unit, &m);
     if (e) magnify(&pair, -e);
     return PSGD_OK;
 }
 
-void update_start_from(psgd_precond *self, const formed *f)
+void update_start_from(psgd_precond *self, const whitened_pair *w)
 {
-    if (!(f->v_norm > 0) || !(f->h_norm > 0)) return;
-    double scale = sqrt(f->v_norm / f->h_norm);
+    if (!(w->v_norm > 0) || !(w->h_norm > 0)) return;
+    double scale = sqrt(w->v_norm / w->h_norm);
     PSGD_TYPED(psgd__precond_reset)(self, fmin(fmax(scale, 1e-15), 1e15));
     self->waiting = false;
 }
@@ -166,99 +167,89 @@ void update_count(const update *u)
     psgd_precond *self = u->self;
     self->updates++;
     if (u->settle) {
-        self->skipped += guard_settle(self->root, self->settings.init_scale);
+        self->skipped += guard_settle(self);
     } else if (self->updates % BALANCE_EVERY == 0) {
         psgd__group_balance(self->root);
-        guard_start(self->root);
+        guard_start(self);
     }
 }
 
 typedef struct fused_update {
     update common;
-    const group_raw *raw;
-    group_fused unit[SPEC_MAX_DIMS], second[SPEC_MAX_DIMS];
-    int at; /* the next unit */
+    group_r unit[SPEC_MAX_DIMS], second[SPEC_MAX_DIMS];
 } fused_update;
 
 static psgd_status step_fused(group *unit, const group_pair *pair, void *data)
 {
-    fused_update *c = data;
-    const group_fused *own = &c->unit[c->at];
-    unit_measure m = {.unit = unit,
-                      .pair = pair,
+    fused_update *f = data;
+    const group_r *own = &f->unit[f->common.next];
+    unit_measure m = {.pair = pair,
                       .R = own->R,
-                      .raw = c->raw,
-                      .spare = c->second[c->at].R,
+                      .spare = f->second[f->common.next].R,
                       .largest = own->largest,
                       .spectral = own->spectral,
                       .fused = true,
-                      .weight = 1,
-                      .step = c->common.self->settings.step};
-    c->at++;
-    update_step(&c->common, unit, &m);
+                      .weight = 1};
+    update_step(&f->common, unit, &m);
     return PSGD_OK;
 }
 
-static psgd_status count_safe(group *unit, const group_pair *pair, void *data)
+/* Whether no square that an R is made of has lost bits. */
+static bool all_safe(const psgd_precond *self, const group_r *units)
 {
-    fused_update *c = data;
-    const group_fused *own = &c->unit[c->at++];
-    (void)pair;
-    bool none = unit->ops->r_size(unit) == 0;
-    bool safe = none || (own->largest >= MIN_CAPTURED && own->largest <= MAX_CAPTURED);
-    return safe ? PSGD_OK : PSGD_ERR_NOT_FINITE;
+    for (int i = 0; i < self->unit_count; i++) {
+        const group *unit = self->units[i].group;
+        bool safe = units[i].largest >= MIN_FUSED && units[i].largest <= MAX_FUSED;
+        if (!safe && unit->ops->r_size(unit) > 0) return false;
+    }
+    return true;
 }
 
-/* The whole update from (v, h) as they are, without copies. false, with nothing changed, where any R is outside the
- * numbers that come of squares without loss, not finite or zero: the plain path has the means and the words for that.
- */
+/* The whole update straight from (v, h), without copies. false, with nothing changed, where the group has no such path
+ * or where squares would lose bits or are not finite: the plain path scales, and says what is wrong. */
 static bool update_fused(psgd_precond *self, const real *v, const real *h)
 {
     const precond_settings *set = &self->settings;
     group *root = self->root;
-    group_pair empty = {.A = view_rows(NULL, self->n, 1)};
-    empty.B = empty.h = empty.v = empty.A;
-    fused_update c = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
+    if (!root->fused || !root->fused->project || set->integrate || set->unbiased || self->waiting) return false;
+
+    fused_update f = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
-    c.raw = &raw;
     real *R = psgd__work_at(self->work, self->at_R);
-    /* I - cR is surely in the group, so R is not looked at. */
-    bool again = root->ops->retract_again && set->norm == NORM_SPECTRAL && set->step < 0.999;
-    root->ops->fused(root, &raw, again ? NULL : R, c.unit);
-    if (psgd__group_units(root, &empty, count_safe, &c) != PSGD_OK) return false;
+    root->fused->project(root, &raw, R, f.unit);
+    if (!all_safe(self, f.unit)) return false;
     if (normaliser_needs_spare(set->norm)) {
         raw.sign = 1;
-        root->ops->fused(root, &raw, R + self->fused, c.second);
+        root->fused->project(root, &raw, R + self->r_size, f.second);
     }
-    c.at = 0;
-    psgd__group_units(root, &empty, step_fused, &c);
-    update_count(&c.common);
+    group_pair empty = {.A = view_rows(NULL, self->n, 1)};
+    empty.B = empty.h = empty.v = empty.A;
+    psgd__group_units(root, &empty, step_fused, &f);
+    update_count(&f.common);
     return true;
 }
 
 psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, const void *v, const void *h)
 {
-    if (self->fused && count == 1 && !self->waiting && !self->plain && update_fused(self, v, h)) {
-        return PSGD_OK;
-    }
-    formed f;
-    PSGD_TRY(form_pairs(self, self->n, count, v, h, &f));
-    if (self->waiting) {
-        form_norms(self->n * count, &f);
-        update_start_from(self, &f);
-    }
-    PSGD_TRY(form_images(self, count, &f));
-    form_keep_average(self, h);
+    if (count == 1 && update_fused(self, v, h)) return PSGD_OK;
 
-    group *root = self->root;
+    whitened_pair w;
+    PSGD_TRY(whiten_load(self, self->n, count, v, h, &w));
+    if (self->waiting) {
+        whiten_norms(self->n * count, &w);
+        update_start_from(self, &w);
+    }
+    PSGD_TRY(whiten_images(self, count, &w));
+    whiten_keep_average(self, h);
+
     update u = {.self = self,
                 .measure = normaliser_at(self->settings.norm),
-                .exponent = f.exponent,
+                .exponent = w.exponent,
                 .count = (double)count,
                 .size = (double)count * (double)self->n,
-                .h_max = f.h_max,
-                .v_max = f.v_max};
-    PSGD_TRY(psgd__group_units(root, &f.pair, update_unit, &u));
+                .h_max = w.h_max,
+                .v_max = w.v_max};
+    PSGD_TRY(psgd__group_units(self->root, &w.pair, update_unit, &u));
     update_count(&u);
     return PSGD_OK;
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Exponents within which numbers may be multiplied by Q (guard.c keeps that within its own limit) and squared. */
+/* Exponents within which values may be multiplied by Q (guard.c bounds its entries) and squared. */
 #ifdef PSGD_REAL_F64
 enum { INPUT_LIMIT = 300, SQUARE_LIMIT = 200 };
 #else
@@ -19,7 +19,7 @@ static psgd_status refuse(const char *name, int64_t n, const real *x)
         return psgd__fail(PSGD_ERR_NOT_FINITE, "%s is %s at entry %lld; the preconditioner is as it was", name,
                           isnan((double)x[i]) ? "not a number" : "infinite", (long long)i);
     }
-    return psgd__fail(PSGD_ERR_NOT_FINITE, "%s grows beyond the number type; the preconditioner is as it was", name);
+    return psgd__fail(PSGD_ERR_NOT_FINITE, "%s overflows; the preconditioner is as it was", name);
 }
 
 /* 0 while |x| stays within limit, else the exponent that brings its largest entry to about 1. */
@@ -30,7 +30,7 @@ static int exponent_of(real largest, int limit)
     return e < -limit || e > limit ? e : 0;
 }
 
-/* x <- x 2^-e, in two steps because 2^-e itself may not be a number of this type. */
+/* x <- x 2^-e, in two steps because 2^-e itself may overflow. */
 static void scale_down(int64_t n, int e, real *x)
 {
     int half = e / 2;
@@ -52,7 +52,7 @@ static real unbias(const psgd_precond *self, const real *g, real *to)
     return la_max_abs(self->n, to);
 }
 
-void form_keep_average(psgd_precond *self, const real *h)
+void whiten_keep_average(psgd_precond *self, const real *h)
 {
     if (!self->settings.unbiased) return;
     double keep = self->settings.average;
@@ -60,14 +60,14 @@ void form_keep_average(psgd_precond *self, const real *h)
     for (int64_t i = 0; i < self->n; i++) s[i] = (real)(keep * (double)s[i] + (1 - keep) * (double)h[i]);
 }
 
-psgd_status form_pairs(psgd_precond *self, int64_t size, int64_t count, const real *v, const real *h, formed *f)
+psgd_status whiten_load(psgd_precond *self, int64_t size, int64_t count, const real *v, const real *h, whitened_pair *w)
 {
     const precond_settings *set = &self->settings;
     int64_t n = count * size;
     real *A = psgd__work_at(self->work, self->at_A), *B = psgd__work_at(self->work, self->at_B);
     bool use_v = !set->integrate;
-    *f = (formed){.pair = {.A = view_rows(A, size, count), .h = view_rows((real *)h, size, count)}};
-    f->pair.B = f->pair.v = view_over(f->pair.A, NULL);
+    *w = (whitened_pair){.pair = {.A = view_rows(A, size, count), .h = view_rows((real *)h, size, count)}};
+    w->pair.B = w->pair.v = view_over(w->pair.A, NULL);
 
     real h_max;
     if (set->unbiased) {
@@ -79,25 +79,25 @@ psgd_status form_pairs(psgd_precond *self, int64_t size, int64_t count, const re
         h_max = la_copy_max(n, h, A);
     }
     if (use_v) {
-        f->pair.B.x = B;
-        f->pair.v.x = (real *)v;
+        w->pair.B.x = B;
+        w->pair.v.x = (real *)v;
         real v_max = la_copy_max(n, v, B);
         if (!isfinite((double)v_max)) return refuse("v", n, v);
-        f->v_max = (double)v_max;
-        f->v_exponent = exponent_of(v_max, INPUT_LIMIT);
-        scale_down(n, f->v_exponent, B);
+        w->v_max = (double)v_max;
+        w->v_exponent = exponent_of(v_max, INPUT_LIMIT);
+        scale_down(n, w->v_exponent, B);
     }
     if (!isfinite((double)h_max)) return refuse("h", n, h);
-    f->h_max = (double)h_max;
-    f->h_exponent = exponent_of(h_max, INPUT_LIMIT);
-    scale_down(n, f->h_exponent, A);
+    w->h_max = (double)h_max;
+    w->h_exponent = exponent_of(h_max, INPUT_LIMIT);
+    scale_down(n, w->h_exponent, A);
     return PSGD_OK;
 }
 
-void form_norms(int64_t n, formed *f)
+void whiten_norms(int64_t n, whitened_pair *w)
 {
-    f->h_norm = ldexp(sqrt(la_view_energy(f->pair.A)), f->h_exponent);
-    f->v_norm = f->pair.B.x ? ldexp(sqrt(la_view_energy(f->pair.B)), f->v_exponent) : sqrt((double)n);
+    w->h_norm = ldexp(sqrt(la_view_energy(w->pair.A)), w->h_exponent);
+    w->v_norm = w->pair.B.x ? ldexp(sqrt(la_view_energy(w->pair.B)), w->v_exponent) : sqrt((double)n);
 }
 
 /* Where v is integrated out, the size of E[BB'] stands for that of B. */
@@ -106,37 +106,36 @@ static double log_largest(double value, int exponent)
     return value > 0 ? log2(value) + exponent : -HUGE_VAL;
 }
 
-psgd_status form_level(int64_t n, double other, formed *f)
+psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
 {
-    view A = f->pair.A, B = f->pair.B;
+    view A = w->pair.A, B = w->pair.B;
     double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
     if (!isfinite(a)) return refuse("Qh", n, A.x);
     if (!isfinite(b) || !isfinite(other)) return refuse("Q^-T v", B.x ? n : 0, B.x);
 
-    double max = fmax(fmax(log_largest(a, f->h_exponent), log_largest(b, f->v_exponent)), log_largest(other, 0));
+    double max = fmax(fmax(log_largest(a, w->h_exponent), log_largest(b, w->v_exponent)), log_largest(other, 0));
     int e = fabs(max) <= SQUARE_LIMIT || !isfinite(max) ? 0 : (int)max;
-    scale_down(n, e - f->h_exponent, A.x);
-    if (B.x) scale_down(n, e - f->v_exponent, B.x);
-    f->pair.scaled = e != f->h_exponent || (B.x && e != f->v_exponent);
-    f->exponent = e;
+    scale_down(n, e - w->h_exponent, A.x);
+    if (B.x) scale_down(n, e - w->v_exponent, B.x);
+    w->pair.scaled = e != w->h_exponent || (B.x && e != w->v_exponent);
+    w->exponent = e;
     return PSGD_OK;
 }
 
-psgd_status form_images(psgd_precond *self, int64_t count, formed *f)
+psgd_status whiten_images(psgd_precond *self, int64_t count, whitened_pair *w)
 {
     group *root = self->root;
-    view A = f->pair.A, B = f->pair.B;
+    view A = w->pair.A, B = w->pair.B;
     double damping = self->settings.damping;
-    if (B.x && root->ops->form) {
-        root->ops->form(root, A, B);
+    if (B.x) {
+        psgd__group_whiten(root, A, B);
     } else {
         root->ops->mul(root, A);
-        if (B.x) root->ops->solve_t(root, B);
     }
-    PSGD_TRY(form_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), f));
+    PSGD_TRY(whiten_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), w));
     if (!B.x) {
-        f->pair.gram = ldexp(damping * damping * (double)count, -2 * f->exponent);
-        f->pair.gram_inverse = -ldexp((double)count, -2 * f->exponent);
+        w->pair.gram = ldexp(damping * damping * (double)count, -2 * w->exponent);
+        w->pair.gram_inverse = -ldexp((double)count, -2 * w->exponent);
     }
     return PSGD_OK;
 }

@@ -1,4 +1,4 @@
-/* la_thin_capture as a whole against its formula in double: rows in blocks, in threes and one by one, long rows and
+/* la_bordered_fused as a whole against its formula in double: rows in blocks, in threes and one by one, long rows and
  * short ones, one part and many, parts without a row; and the same bits on any number of threads. All memory is as long
  * as it must be and full of NaN before, so that no sum is made of what nobody has set. */
 #include "support.h"
@@ -103,7 +103,7 @@ static double *fused(const inputs *x, const bordered_case *c, int threads)
     return sums;
 }
 
-/* Sums of a thousand rounded numbers, a hundred of them in the number type. */
+/* Sums of a thousand rounded numbers, a hundred of them in the dtype. */
 static void check(const inputs *x, const bordered_case *c)
 {
     static double want[MAX_ROWS + 2 * MAX_COLUMNS], room[MAX_ROWS + 2 * MAX_COLUMNS];

@@ -1,20 +1,21 @@
-/* The fast paths against the plain ones: the same Q, the same answers to bad input, whatever the number of threads. */
+/* Whole updates by fused ops against those by plain ops: the same Q, the same answers to bad input, whatever the number
+ * of threads. tests/group/test_typed_fused.c compares the ops one by one. */
 #include "support.h"
 
 #include <float.h>
 
-#include "core/dtype.h"
+#include "group/group.h"
 #include "precond/precond.h"
 
-typedef struct fast_case {
+typedef struct fused_case {
     const char *spec;
     int ndim;
     int64_t shape[3];
-} fast_case;
+} fused_case;
 
 /* Sizes around the limits where work is split: rows in threes and short ones, stretches of columns, parts, threads,
  * streaming stores. */
-static const fast_case cases[] = {
+static const fused_case cases[] = {
     {"diag", 1, {1}},
     {"diag", 1, {1000}},
     {"diag", 1, {40001}},
@@ -49,14 +50,14 @@ enum { CASES = sizeof cases / sizeof cases[0] };
 
 static const char *const norms[] = {"max", "spectral", "second", "none"};
 
-static int64_t size_of(const fast_case *c)
+static int64_t size_of(const fused_case *c)
 {
     int64_t n = 1;
     for (int i = 0; i < c->ndim; i++) n *= c->shape[i];
     return n;
 }
 
-static psgd_precond *create(const fast_case *c, const char *norm, double damping, bool plain)
+static psgd_precond *create(const fused_case *c, const char *norm, double damping, bool plain)
 {
     psgd_options *options;
     psgd_precond *p;
@@ -69,7 +70,7 @@ static psgd_precond *create(const fast_case *c, const char *norm, double damping
     }
     assert_ok(psgd_precond_create(NULL, c->spec, c->ndim, c->shape, REAL_DTYPE, options, &p));
     psgd_options_free(options);
-    p->plain = plain;
+    if (plain) ((group *)p->root)->fused = NULL;
     return p;
 }
 
@@ -110,7 +111,7 @@ static double largest(int64_t n, const real *x)
 
 /* Sums of up to a few thousand terms in another order, and 8 updates that build on each other: 1000 epsilon of the
  * largest entry. */
-static void assert_near(int64_t n, const real *got, const real *want, const fast_case *c, const char *norm)
+static void assert_near(int64_t n, const real *got, const real *want, const fused_case *c, const char *norm)
 {
     double room = 1000 * (double)REAL_EPSILON * largest(n, want);
     for (int64_t i = 0; i < n; i++) {
@@ -121,26 +122,26 @@ static void assert_near(int64_t n, const real *got, const real *want, const fast
     }
 }
 
-static void fast_and_plain_agree(void **state)
+static void fused_and_plain_agree(void **state)
 {
     (void)state;
     for (int i = 0; i < CASES; i++) {
         bool slow = cases[i].ndim == 1 && strstr(cases[i].spec, "tri") && cases[i].shape[0] > 1000;
         for (int m = 0; m < (slow ? 1 : 4); m++) {
             double damping = m % 2 ? 0.3 : 0;
-            psgd_precond *fast = create(&cases[i], norms[m], damping, false);
+            psgd_precond *fused = create(&cases[i], norms[m], damping, false);
             psgd_precond *plain = create(&cases[i], norms[m], damping, true);
             int64_t n = size_of(&cases[i]);
-            train(fast, 8);
+            train(fused, 8);
             train(plain, 8);
             for (int what = PSGD_APPLY_P; what <= PSGD_APPLY_QT_INVERSE; what++) {
-                real *got = applied(fast, (psgd_operator)what), *want = applied(plain, (psgd_operator)what);
+                real *got = applied(fused, (psgd_operator)what), *want = applied(plain, (psgd_operator)what);
                 assert_near(n, got, want, &cases[i], norms[m]);
                 free(got);
                 free(want);
             }
-            assert_int_equal(psgd_precond_skipped(fast), psgd_precond_skipped(plain));
-            psgd_precond_free(fast);
+            assert_int_equal(psgd_precond_skipped(fused), psgd_precond_skipped(plain));
+            psgd_precond_free(fused);
             psgd_precond_free(plain);
         }
     }
@@ -156,10 +157,6 @@ static void in_place_and_out_of_place_agree(void **state)
         real *in_place = applied(p, PSGD_APPLY_P), *x = normals(2, 0, n), *y = calloc((size_t)n, sizeof *y);
         assert_ok(psgd_precond_apply(p, PSGD_APPLY_P, x, y));
         assert_near(n, y, in_place, &cases[i], "apply");
-        for (int64_t j = 0; j < n; j++) y[j] = 1;
-        psgd__precond_descend(p, 0.25, x, y);
-        for (int64_t j = 0; j < n; j++) in_place[j] = (real)(1 - 0.25 * (double)in_place[j]);
-        assert_near(n, y, in_place, &cases[i], "descend");
         free(in_place);
         free(x);
         free(y);
@@ -197,14 +194,14 @@ static void extremes_are_as_on_the_plain_path(void **state)
     const double scales[] = {1e30, 1e-30, 1e18, 1e-18, 0};
     for (int i = 0; i < CASES; i++) {
         int64_t n = size_of(&cases[i]);
-        psgd_precond *fast = create(&cases[i], "max", 0, false), *plain = create(&cases[i], "max", 0, true);
+        psgd_precond *fused = create(&cases[i], "max", 0, false), *plain = create(&cases[i], "max", 0, true);
         real *v = normals(3, 0, n), *h = normals(4, 0, n);
         for (int bad = 0; bad < 4; bad++) {
-            real *before = applied(fast, PSGD_APPLY_Q), *x = bad % 2 ? v : h, kept = x[n / 2];
+            real *before = applied(fused, PSGD_APPLY_Q), *x = bad % 2 ? v : h, kept = x[n / 2];
             x[n / 2] = bad < 2 ? (real)NAN : (real)INFINITY;
-            assert_fails(psgd_precond_update(fast, v, h), PSGD_ERR_NOT_FINITE, bad % 2 ? "v is" : "h is");
+            assert_fails(psgd_precond_update(fused, v, h), PSGD_ERR_NOT_FINITE, bad % 2 ? "v is" : "h is");
             x[n / 2] = kept;
-            real *after = applied(fast, PSGD_APPLY_Q);
+            real *after = applied(fused, PSGD_APPLY_Q);
             assert_memory_equal(after, before, (size_t)n * sizeof *after);
             free(before);
             free(after);
@@ -212,9 +209,9 @@ static void extremes_are_as_on_the_plain_path(void **state)
         for (size_t s = 0; s < sizeof scales / sizeof scales[0]; s++) {
             real *own = malloc((size_t)n * sizeof *own);
             for (int64_t j = 0; j < n; j++) own[j] = (real)((double)h[j] * scales[s]);
-            assert_ok(psgd_precond_update(fast, v, own));
+            assert_ok(psgd_precond_update(fused, v, own));
             assert_ok(psgd_precond_update(plain, v, own));
-            real *got = applied(fast, PSGD_APPLY_P), *want = applied(plain, PSGD_APPLY_P);
+            real *got = applied(fused, PSGD_APPLY_P), *want = applied(plain, PSGD_APPLY_P);
             assert_near(n, got, want, &cases[i], "extremes");
             free(got);
             free(want);
@@ -222,16 +219,16 @@ static void extremes_are_as_on_the_plain_path(void **state)
         }
         free(v);
         free(h);
-        psgd_precond_free(fast);
+        psgd_precond_free(fused);
         psgd_precond_free(plain);
     }
 }
 
-/* An entry of R is small beside the energy of so many numbers, and yet no reason to leave the step out. */
+/* An entry of R is small compared with the energy of so many elements, and yet no reason to leave the step out. */
 static void long_vectors_are_updated(void **state)
 {
     (void)state;
-    const fast_case c = {"diag", 1, {1 << 21}};
+    const fused_case c = {"diag", 1, {1 << 21}};
     int64_t n = c.shape[0];
     real *v = malloc((size_t)n * sizeof *v), *h = malloc((size_t)n * sizeof *h), y;
     for (int64_t i = 0; i < n; i++) {
@@ -256,7 +253,7 @@ static void long_vectors_are_updated(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fast_and_plain_agree),     cmocka_unit_test(in_place_and_out_of_place_agree),
+        cmocka_unit_test(fused_and_plain_agree),    cmocka_unit_test(in_place_and_out_of_place_agree),
         cmocka_unit_test(threads_do_not_matter),    cmocka_unit_test(extremes_are_as_on_the_plain_path),
         cmocka_unit_test(long_vectors_are_updated),
     };
