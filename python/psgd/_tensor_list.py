@@ -150,11 +150,12 @@ class TensorList:
     # --- one step
 
     def wanted(self) -> List[int]:
-        """The tensors that the coming step wants Hessian-vector products of."""
-        if not lib.psgd_optimizer_wants_product(self.handle.value):
+        """The tensors that have a part in v: all that can move, where the coming step wants Hv of one of them."""
+        handle = self.handle.value
+        if not lib.psgd_optimizer_wants_product(handle):
             return []
         live = [i for i, unit in enumerate(self.units) if any(p.requires_grad for p in unit.params)]
-        return [i for i in live if lib.psgd_optimizer_tensor_wants_product(self.handle.value, i)]
+        return live if any(lib.psgd_optimizer_tensor_wants_product(handle, i) for i in live) else []
 
     def draw(self, index: int) -> List[List[Tensor]]:
         """v of a tensor in the shapes of its parameters, for each pair."""

@@ -433,6 +433,17 @@ def test_pairs_are_products_with_several_v():
         assert np.allclose(opt.preconditioner(theta).Q, twin.Q, rtol=1e-6)
 
 
+def test_v_has_a_part_for_tensors_that_are_not_fitted():
+    a, b = (torch.nn.Parameter(torch.ones(1, dtype=torch.float64)) for _ in range(2))
+    opt = psgd.torch.PSGD([a, b], 0.0, group="diag", criterion="newton", update_every=2)
+    opt.step(lambda: (a**2).sum())
+    opt.step(lambda: (3 * a * b + b**2).sum())  # the first step of b, the second of a
+    v = psgd.normal(1, "float64", tensor=0, step=1), psgd.normal(1, "float64", tensor=1, step=0)
+    twin = psgd.Preconditioner("diag", 1, "float64")
+    twin.update(v[1], 3 * v[0] + 2 * v[1])
+    assert np.array_equal(opt.preconditioner(b).Q, twin.Q) and opt.preconditioner(a).updates == 1
+
+
 def test_param_groups_move_together_or_not_at_all():
     params = [torch.nn.Parameter(torch.ones(2, dtype=dtype)) for dtype in (torch.float32, torch.float64, torch.float32)]
     opt = psgd.torch.PSGD([{"params": params[:2]}, {"params": params[2:]}], 0.1, max_skipped=3)
