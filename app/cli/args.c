@@ -2,7 +2,6 @@
 #include "cli/args.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,9 +101,8 @@ static int refuse_flag(const cli_verb *verb, const char *name)
     for (const cli_flag *flag = verb->flags; flag && flag->name && count < 256; flag++) names[count++] = flag->name;
     psgd_option_info option;
     for (int i = 0; count < 256 && cli_option_at(verb, i, &option); i++) names[count++] = option.name;
-    const char *near = psgd__nearest(name, names, count);
-    return cli_wrong_use("psgd %s has no flag --%s%s%s%s; psgd %s --help shows all", verb->name, name,
-                         near ? "; did you mean --" : "", near ? near : "", near ? "?" : "", verb->name);
+    return cli_wrong_use("psgd %s has no flag --%s%s; psgd %s --help shows all", verb->name, name,
+                         psgd__suggest("--", name, names, count).words, verb->name);
 }
 
 static int add_flag(const cli_verb *verb, cli_args *args, const char *word, const char *next, int *used)
@@ -201,19 +199,14 @@ bool cli_dtype(const char *word, psgd_dtype *dtype)
 
 bool cli_number(const char *flag, const char *word, double *number)
 {
-    char *end;
-    *number = strtod(word, &end);
-    if (end != word && !*end && isfinite(*number)) return true;
+    if (psgd__parse_number(word, number)) return true;
     cli_wrong_use("--%s needs a finite number, not '%s'", flag, word);
     return false;
 }
 
 bool cli_count(const char *flag, const char *word, int64_t *count)
 {
-    char *end;
-    errno = 0;
-    *count = strtoll(word, &end, 10);
-    if (end != word && !*end && !errno && *count >= 0) return true;
+    if (psgd__parse_integer(word, count) && *count >= 0) return true;
     cli_wrong_use("--%s needs a whole number of 0 or more, not '%s'", flag, word);
     return false;
 }

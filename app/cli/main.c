@@ -45,9 +45,8 @@ static int run(int argc, char **argv)
         if (!strcmp(argv[1], verbs[i]->name)) return cli_run(verbs[i], argc - 2, argv + 2);
         names[i] = verbs[i]->name;
     }
-    const char *near = psgd__nearest(argv[1], names, VERB_COUNT);
-    return cli_wrong_use("there is no verb '%s'%s%s%s; psgd --help lists them", argv[1], near ? "; did you mean " : "",
-                         near ? near : "", near ? "?" : "");
+    return cli_wrong_use("there is no verb '%s'%s; psgd --help lists them", argv[1],
+                         psgd__suggest("", argv[1], names, VERB_COUNT).words);
 }
 
 int main(int argc, char **argv)

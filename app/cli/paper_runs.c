@@ -27,9 +27,7 @@ static bool find_methods(const paper_experiment *experiment, const char *list, c
         int i = 0;
         while (i < known && strcmp(names[i], word) != 0) i++;
         if (i == known || *count == MAX_METHODS) {
-            const char *near = psgd__nearest(word, names, known);
-            cli_wrong_use("there is no method '%s'%s%s%s; psgd paper --help lists them", word,
-                          near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+            cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word, psgd__suggest("", word, names, known).words);
             return false;
         }
         methods[(*count)++] = &experiment->methods[i];

@@ -34,9 +34,8 @@ psgd_status psgd__source_open(const psgd_context *context, const char *name, sou
     }
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
-    const char *near = psgd__nearest(word, names, KIND_COUNT);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no data source '%s'%s%s%s; psgd train --help lists them", word,
-                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no data source '%s'%s; psgd train --help lists them", word,
+                      psgd__suggest("", word, names, KIND_COUNT).words);
 }
 
 void psgd__source_close(source *self)

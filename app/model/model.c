@@ -7,7 +7,7 @@
 
 #include "core/memory.h"
 #include "core/rng.h"
-#include "la/array/normal.h"
+#include <psgd/random.h>
 
 static const model *const models[] = {
     &psgd__model_logistic, &psgd__model_mlp,  &psgd__model_lenet5,   &psgd__model_alexnet,
@@ -52,9 +52,8 @@ psgd_status psgd__model_find(const char *name, const model **found)
         *found = models[i];
         return PSGD_OK;
     }
-    const char *near = psgd__nearest(name, names, MODEL_COUNT);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no model '%s'%s%s%s", name, near ? "; did you mean " : "",
-                      near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no model '%s'%s", name,
+                      psgd__suggest("", name, names, MODEL_COUNT).words);
 }
 
 /* loss + (l2 / 2) sum of squares of every parameter. */
@@ -92,7 +91,7 @@ static void draw_start(const model *kind, uint64_t seed, int p, int64_t rows, in
 {
     double deviation = 1 / sqrt((double)(columns > 1 ? columns - 1 : 1));
     rng_stream stream = psgd__rng_stream(seed, RNG_INIT, (uint64_t)p, 0);
-    if (kind->uniform == 0) psgd__la_normal_f64(&stream, 0, rows * columns, W);
+    if (kind->uniform == 0) (void)psgd_normal_init(PSGD_F64, seed, (uint64_t)p, 0, rows * columns, W);
     for (int64_t i = 0; i < rows * columns; i++) {
         if (i % columns == columns - 1) {
             W[i] = 0;

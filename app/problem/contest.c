@@ -1,17 +1,10 @@
 #include "problem/contest.h"
 #include "core/memory.h"
 #include "core/status.h"
+#include "core/clock.h"
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 bool psgd__contest_is_minimize(const char *method)
 {
@@ -49,7 +42,7 @@ static int watch_minimize(void *data, const psgd_result *now, int64_t n, const d
                               .products = now->products,
                               .value = now->value,
                               .gradient_norm = now->gradient_norm,
-                              .seconds = seconds_now() - w->began,
+                              .seconds = psgd__seconds() - w->began,
                               .converged = small(w->contest, w->first, now->value, now->gradient_norm)};
     if (w->watch) w->watch(w->data, w->last);
     return 0;
@@ -62,7 +55,7 @@ static psgd_status run_minimize(const contest *c, psgd_options *options, contest
     psgd_result result;
     PSGD_TRY(psgd_options_set_number(options, "tolerance", c->tolerance));
     PSGD_TRY(psgd_options_set_number(options, "max-iterations", (double)c->iterations));
-    w.began = seconds_now();
+    w.began = psgd__seconds();
     return psgd_minimize(NULL, c->n, x, c->function, options, watch_minimize, &w, &result);
 }
 
@@ -87,9 +80,9 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
     void *list[] = {x}, *position[] = {where};
     double first = last->value;
     while (last->iteration < c->iterations && !last->converged) {
-        double began = seconds_now();
+        double began = psgd__seconds();
         psgd_status status = psgd_optimizer_iterate(optimizer, list, NULL);
-        last->seconds += seconds_now() - began;
+        last->seconds += psgd__seconds() - began;
         last->iteration++;
         if (status == PSGD_ERR_NOT_FINITE) {
             last->value = NAN;

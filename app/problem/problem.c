@@ -159,9 +159,8 @@ static psgd_status find(const char *name, int *number)
         names[*number] = kinds[*number].name;
         if (!strcmp(name, names[*number])) return PSGD_OK;
     }
-    const char *near = psgd__nearest(name, names, count);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no function %s%s%s%s", name, near ? "; did you mean " : "",
-                      near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no function %s%s", name,
+                      psgd__suggest("", name, names, count).words);
 }
 
 static psgd_status check_size(const problem_kind *kind, int64_t n)

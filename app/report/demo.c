@@ -3,7 +3,6 @@
 #include "report/demo.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "la/eigen.h"
 #include "report/hessian.h"
 #include "report/plot.h"
 #include <psgd/random.h>
@@ -31,7 +30,7 @@ typedef struct course {
 } course;
 
 typedef struct demo {
-    double H[N * N], M[N * N], values[N], work[34 * N], v[N], h[N];
+    double H[N * N], M[N * N], values[N], v[N], h[N];
     double moments[MOMENTS]; /* update counts, as the picture wants them */
     course courses[GROUPS];
 } demo;
@@ -95,9 +94,7 @@ static psgd_status measure(demo *d, const psgd_precond *precond, course *to, int
     memcpy(d->M, d->H, sizeof d->M);
     PSGD_TRY(multiply(precond, d->M));
     PSGD_TRY(multiply(precond, d->M));
-    if (!psgd__la_eigenvalues(N, d->M, d->values, d->work)) {
-        return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of PH did not converge");
-    }
+    PSGD_TRY(psgd__hessian_eigenvalues(d->M, d->values));
     keep_levels(d->values, to, moment);
     return PSGD_OK;
 }
@@ -220,9 +217,7 @@ static psgd_status run(const psgd_context *context, demo *d, const char *folder,
 {
     psgd__hessian_make(seed, d->H);
     memcpy(d->M, d->H, sizeof d->M);
-    if (!psgd__la_eigenvalues(N, d->M, d->values, d->work)) {
-        return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of H did not converge");
-    }
+    PSGD_TRY(psgd__hessian_eigenvalues(d->M, d->values));
     course start;
     keep_levels(d->values, &start, 0);
     int negative = 0;

@@ -2,6 +2,7 @@
 #include <psgd/random.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { OUT = HESSIAN_OUT, IN = HESSIAN_IN, N = HESSIAN_SIZE, TARGETS = 4, SAMPLES = 400 };
@@ -68,4 +69,53 @@ void psgd__hessian_make(uint64_t seed, double *H)
         for (int t = 0; t < TARGETS; t++) z[IN + t] *= 6;
         add_sample(W, theta, x, z + IN, H);
     }
+}
+
+/* M <- J' M J, J the rotation of axes i and j that makes M_ij zero. */
+static void rotate(double *M, int i, int j)
+{
+    double off = M[i * N + j];
+    if (off == 0) return;
+    double angle = (M[j * N + j] - M[i * N + i]) / (2 * off);
+    double t = copysign(1, angle) / (fabs(angle) + sqrt(1 + angle * angle)), c = 1 / sqrt(1 + t * t), s = t * c;
+    for (int k = 0; k < N; k++) {
+        double x = M[k * N + i], y = M[k * N + j];
+        M[k * N + i] = c * x - s * y;
+        M[k * N + j] = s * x + c * y;
+    }
+    for (int k = 0; k < N; k++) {
+        double x = M[i * N + k], y = M[j * N + k];
+        M[i * N + k] = c * x - s * y;
+        M[j * N + k] = s * x + c * y;
+    }
+    M[i * N + j] = M[j * N + i] = 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Jacobi's method: sweeps over all pairs of axes until nothing is left off the diagonal. */
+psgd_status psgd__hessian_eigenvalues(double *M, double *values)
+{
+    enum { SWEEPS = 60 };
+    for (int sweep = 0; sweep < SWEEPS; sweep++) {
+        double off = 0, all = 0;
+        for (int k = 0; k < N * N; k++) {
+            all += M[k] * M[k];
+            off += k % (N + 1) ? M[k] * M[k] : 0;
+        }
+        if (!isfinite(all)) break;
+        if (off <= 1e-32 * all) {
+            for (int i = 0; i < N; i++) values[i] = M[i * (N + 1)];
+            qsort(values, N, sizeof values[0], ascending);
+            return PSGD_OK;
+        }
+        for (int i = 0; i < N; i++) {
+            for (int j = i + 1; j < N; j++) rotate(M, i, j);
+        }
+    }
+    return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of a Hessian did not converge");
 }

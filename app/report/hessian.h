@@ -15,4 +15,7 @@ enum { HESSIAN_OUT = 6, HESSIAN_IN = 9, HESSIAN_SIZE = HESSIAN_OUT * HESSIAN_IN 
  * from what the layer says, so that some curvature is negative. */
 void psgd__hessian_make(uint64_t seed, double *H);
 
+/* The eigenvalues of the symmetric matrix M [HESSIAN_SIZE, HESSIAN_SIZE], ascending. M is destroyed. */
+psgd_status psgd__hessian_eigenvalues(double *M, double *values);
+
 #endif

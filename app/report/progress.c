@@ -1,19 +1,12 @@
 #include "report/progress.h"
+#include "core/clock.h"
 
 #include <stdarg.h>
-#include <time.h>
 #include <unistd.h>
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 void psgd__progress_start(progress *self, FILE *to, const char *what)
 {
-    *self = (progress){.to = to, .what = what, .terminal = isatty(fileno(to)), .began = now(), .from = -1};
+    *self = (progress){.to = to, .what = what, .terminal = isatty(fileno(to)), .began = psgd__seconds(), .from = -1};
     self->shown = self->began;
 }
 
@@ -31,7 +24,7 @@ static void draw_bar(const progress *self, int64_t done, int64_t total, double s
 
 void psgd__progress_show(progress *self, int64_t done, int64_t total)
 {
-    double t = now();
+    double t = psgd__seconds();
     if (self->from < 0) self->from = done - 1;
     if (done < 1 || t - self->shown < (self->drawn ? 0.1 : self->terminal ? 1 : 10)) return;
     self->shown = t;

@@ -14,9 +14,12 @@
 extern "C" {
 #endif
 
-/* x <- entries first .. first + count - 1 of the stream. Streams of different names are independent. */
+/* x <- entries first .. first + count - 1 of the stream (seed, tensor, step). Different streams are independent. */
 psgd_status psgd_normal_fill(psgd_dtype dtype, uint64_t seed, uint64_t tensor, uint64_t step, int64_t first,
                              int64_t count, void *x);
+
+/* The same from a stream for the initial values of a tensor, independent of those above. */
+psgd_status psgd_normal_init(psgd_dtype dtype, uint64_t seed, uint64_t tensor, int64_t first, int64_t count, void *x);
 
 #ifdef __cplusplus
 }

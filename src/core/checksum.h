@@ -1,4 +1,5 @@
-/* The checksum of files that must not be read damaged: FNV-1a over words of 8 bytes, the last one filled with zeros. */
+/* The checksum of every file that we write, and the hash of our tables: FNV-1a over words of 8 bytes, the last one
+ * padded with zeros. */
 #ifndef PSGD_CORE_CHECKSUM_H
 #define PSGD_CORE_CHECKSUM_H
 

@@ -1,4 +1,4 @@
-/* How one source serves both number types.
+/* How one source serves both floating-point types.
  *
  * A typed source is compiled twice, with PSGD_REAL_F64 defined or not, and reads as if there were one type, real. Names
  * that cross files are #defined to PSGD_TYPED(name) in their header and so end in _f32 or _f64. Untyped code picks one
@@ -7,6 +7,10 @@
 #define PSGD_CORE_DTYPE_H
 
 #include <psgd/dtype.h>
+#include <psgd/status.h>
+
+/* PSGD_ERR_ARGUMENT, with its sentence, for anything but the two. */
+psgd_status psgd__check_dtype(psgd_dtype dtype);
 
 #define PSGD_PICK(dtype, name) ((dtype) == PSGD_F64 ? name##_f64 : name##_f32)
 

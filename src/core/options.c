@@ -1,10 +1,8 @@
 #include "core/options.h"
 #include "core/memory.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct pair {
@@ -91,9 +89,7 @@ static psgd_status refuse_range(const option_row *row, const char *value)
 
 static psgd_status read_number(const option_row *row, const char *value, double *number)
 {
-    char *end;
-    *number = strtod(value, &end);
-    if (end == value || *end || !isfinite(*number)) {
+    if (!psgd__parse_number(value, number)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a finite number, not '%s'", row->name, value);
     }
     bool low = row->above ? *number <= row->min : *number < row->min;
@@ -103,15 +99,11 @@ static psgd_status read_number(const option_row *row, const char *value, double 
 
 static psgd_status read_count(const option_row *row, const char *value, int64_t *count)
 {
-    char *end;
-    errno = 0;
-    long long whole = strtoll(value, &end, 10);
-    if (end == value || *end || errno) {
+    if (!psgd__parse_integer(value, count)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "option %s needs a whole number, not '%s'", row->name, value);
     }
-    *count = whole;
-    bool outside = (double)whole < row->min || (double)whole > row->max;
-    return outside ? refuse_range(row, value) : PSGD_OK;
+    double size = (double)*count;
+    return size < row->min || size > row->max ? refuse_range(row, value) : PSGD_OK;
 }
 
 static psgd_status read_choice(const option_row *row, const char *value, int *index)
@@ -128,9 +120,8 @@ static psgd_status read_choice(const option_row *row, const char *value, int *in
             used += (size_t)snprintf(words + used, sizeof words - used, "%s%s", count ? ", " : "", row->choices[count]);
         }
     }
-    const char *near = psgd__nearest(value, row->choices, count);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is one of %s, not '%s'%s%s%s", row->name, words, value,
-                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is one of %s, not '%s'%s", row->name, words, value,
+                      psgd__suggest("", value, row->choices, count).words);
 }
 
 static psgd_status read_flag(const option_row *row, const char *value, bool *flag)
@@ -183,9 +174,7 @@ static psgd_status refuse_name(const option_table *tables, int table_count, cons
     for (int t = 0; t < table_count; t++) {
         for (int i = 0; i < tables[t].count && count < 256; i++) names[count++] = tables[t].rows[i].name;
     }
-    const char *near = psgd__nearest(name, names, count);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no option %s%s%s%s", name, near ? "; did you mean " : "",
-                      near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no option %s%s", name, psgd__suggest("", name, names, count).words);
 }
 
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count)

@@ -1,8 +1,11 @@
 #include "core/text.h"
 #include "core/memory.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool make_room(text *to, int64_t more)
@@ -69,8 +72,9 @@ static int distance(const char *a, const char *b)
     return row[n];
 }
 
-const char *psgd__nearest(const char *word, const char *const *candidates, int count)
+suggestion psgd__suggest(const char *prefix, const char *word, const char *const *candidates, int count)
 {
+    suggestion made = {""};
     const char *best = NULL;
     int min = 1 + (int)strlen(word) / 2; /* more edits than half the word is another word */
     for (int i = 0; i < count; i++) {
@@ -80,7 +84,23 @@ const char *psgd__nearest(const char *word, const char *const *candidates, int c
             best = candidates[i];
         }
     }
-    return best;
+    if (best) snprintf(made.words, sizeof made.words, "; did you mean %s%s?", prefix, best);
+    return made;
+}
+
+bool psgd__parse_number(const char *word, double *number)
+{
+    char *end;
+    *number = strtod(word, &end);
+    return end != word && !*end && isfinite(*number);
+}
+
+bool psgd__parse_integer(const char *word, int64_t *integer)
+{
+    char *end;
+    errno = 0;
+    *integer = strtoll(word, &end, 10);
+    return end != word && !*end && !errno;
 }
 
 const char *psgd__thousands(int64_t number, char buffer[32])

@@ -8,9 +8,7 @@ psgd_status psgd_graph_create(const psgd_context *context, psgd_dtype dtype, psg
 {
     if (!graph) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_create: graph is NULL");
     *graph = NULL;
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
+    PSGD_TRY(psgd__check_dtype(dtype));
     psgd_graph *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a graph");
     self->context = context;

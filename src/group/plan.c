@@ -1,5 +1,6 @@
 /* Choosing a group for each tensor within budgets of memory and time. */
 #include "core/memory.h"
+#include "core/dtype.h"
 #include "core/options.h"
 #include "group/spec.h"
 #include <psgd/group.h>
@@ -329,9 +330,7 @@ psgd_status psgd__spec_read(const psgd_context *context, const char *source, int
 {
     psgd_plan *plan = NULL;
     *tree = (spec_tree){.context = context};
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
+    PSGD_TRY(psgd__check_dtype(dtype));
     if (psgd__spec_is_auto(source)) {
         PSGD_TRY(psgd_plan_create(context, 1, &ndim, &shape, dtype, NULL, &plan));
         source = psgd_plan_spec(plan, 0);

@@ -48,9 +48,8 @@ static psgd_status refuse_name(const parser *p, const char *name)
     const char *names[128];
     int count = 0, all = psgd__group_kind_count(p->tree->context);
     for (int i = 0; i < all && count < 128; i++) names[count++] = psgd__group_kind_at(p->tree->context, i)->name;
-    const char *near = psgd__nearest(name, names, count);
-    return psgd__fail(PSGD_ERR_SPEC, "there is no group '%s' (column %d)%s%s%s; psgd group --list shows all", name,
-                      column(p), near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_SPEC, "there is no group '%s' (column %d)%s; psgd group --list shows all", name,
+                      column(p), psgd__suggest("", name, names, count).words);
 }
 
 static psgd_status parse_name(parser *p, spec *node)

@@ -29,9 +29,7 @@ static psgd_status find_method(const char *name, int *index)
         names[*index] = psgd_method_name(*index);
         if (!strcmp(names[*index], name)) return PSGD_OK;
     }
-    const char *near = psgd__nearest(name, names, count);
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s%s%s", name, near ? "; did you mean " : "",
-                      near ? near : "", near ? "?" : "");
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s", name, psgd__suggest("", name, names, count).words);
 }
 
 /* Where methods differ in their defaults. */
@@ -185,9 +183,7 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
     if (!method || !tensors || tensor_count < 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "an optimizer needs a method and at least one tensor");
     }
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
+    PSGD_TRY(psgd__check_dtype(dtype));
     int index;
     PSGD_TRY(find_method(method, &index));
     psgd_optimizer *self = psgd__alloc(context, 1, sizeof *self);

@@ -92,9 +92,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
 
 psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings)
 {
-    if (dtype != PSGD_F32 && dtype != PSGD_F64) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "dtype must be PSGD_F32 or PSGD_F64, not %d", (int)dtype);
-    }
+    PSGD_TRY(psgd__check_dtype(dtype));
     option_table table = {psgd__precond_options, psgd__precond_option_count, settings};
     return psgd__options_read(options, &table, 1);
 }

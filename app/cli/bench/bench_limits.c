@@ -2,6 +2,7 @@
  * kinds that STREAM has. */
 #define PSGD_TYPED_SOURCE
 #include "cli/bench/bench.h"
+#include "core/clock.h"
 #include "core/memory.h"
 #include "la/kernel/stream.h"
 #include "la/la.h"
@@ -12,22 +13,19 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PROBE_COUNT = 1 << 25 }; /* 128 MB */
 
-static clockid_t which_clock = CLOCK_MONOTONIC;
+static double (*read_clock)(void) = psgd__seconds;
 
 void bench_use_processor_time(void)
 {
-    which_clock = CLOCK_PROCESS_CPUTIME_ID;
+    read_clock = psgd__cpu_seconds;
 }
 
 double bench_now(void)
 {
-    struct timespec t;
-    clock_gettime(which_clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return read_clock();
 }
 
 void bench_add(bench_samples *samples, double value)

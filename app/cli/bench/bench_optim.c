@@ -4,21 +4,13 @@
 #include "core/memory.h"
 #include "core/status.h"
 #include "paper/rosenbrock.h"
+#include "core/clock.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { SMALL_STEPS = 20000, SMALL_RUNS = 15, SMALL_CALLS = 500 };
 
 static const int64_t many = 62378344; /* AlexNet's */
-
-/* CPU time, for what is too short to be told from what else the machine does. */
-static double cpu_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static int evaluate(void *data, int64_t n, const double *x, double *value, double *gradient)
 {
@@ -60,16 +52,16 @@ static psgd_status bench_small(const char *label, const char *method, const char
     if (status == PSGD_OK) status = psgd_optimizer_bind(optimizer, &psgd__rosenbrock_objective);
     bench_samples steps = {.count = 0}, calls = {.count = 0};
     for (int run = 0; run < SMALL_RUNS && status == PSGD_OK; run++) {
-        double start = cpu_now();
+        double start = psgd__cpu_seconds();
         for (int i = 0; i < SMALL_STEPS && status == PSGD_OK; i++) {
             status = psgd_optimizer_iterate(optimizer, (void *[]){x}, NULL);
         }
-        bench_add(&steps, (cpu_now() - start) / SMALL_STEPS);
-        start = cpu_now();
+        bench_add(&steps, (psgd__cpu_seconds() - start) / SMALL_STEPS);
+        start = psgd__cpu_seconds();
         for (int i = 0; i < SMALL_STEPS; i++) {
             call(NULL, (const void *[]){x}, (const void *[]){x}, &loss, (void *[]){g}, (void *[]){h});
         }
-        bench_add(&calls, (cpu_now() - start) / SMALL_STEPS);
+        bench_add(&calls, (psgd__cpu_seconds() - start) / SMALL_STEPS);
     }
     psgd_optimizer_free(optimizer);
     if (status != PSGD_OK) return status;
@@ -87,12 +79,12 @@ static psgd_status bench_minimize(void)
     bench_samples times = {.count = 0};
     psgd_status status = PSGD_OK;
     for (int run = 0; run < SMALL_RUNS && status == PSGD_OK; run++) {
-        double start = cpu_now();
+        double start = psgd__cpu_seconds();
         for (int i = 0; i < SMALL_CALLS && status == PSGD_OK; i++) {
             double x[] = {-1.2, 1};
             status = psgd_minimize(NULL, 2, x, &function, NULL, NULL, NULL, &r);
         }
-        bench_add(&times, (cpu_now() - start) / SMALL_CALLS);
+        bench_add(&times, (psgd__cpu_seconds() - start) / SMALL_CALLS);
     }
     if (status != PSGD_OK) return status;
     double call = bench_quantile(&times, 0.5);

@@ -6,6 +6,7 @@
  * resized and the crop taken at the centre, or anywhere; pixels go from 0 to 1, [3, h, w], or from 0 to 255 minus the
  * mean picture. A picture that cannot be read is passed over: the next one in the order of the files takes its place,
  * so that a batch is a function of the files and the numbers asked for, whatever the threads. */
+#include "core/clock.h"
 #include "core/rng.h"
 #include "data/image/image_cache.h"
 #include "data/image/image_files.h"
@@ -19,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MEAN_OF = 10000, CACHE_AT_ONCE = 64, TRIES = 1000, BLOCK = 64 };
@@ -202,20 +202,13 @@ static void turn_block(void *data, int64_t block)
     }
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static psgd_status images_read(source *base, int64_t n, const int64_t *index, float *x, float *y)
 {
     image_source *self = (image_source *)base;
     image_batch batch;
-    double began = now();
+    double began = psgd__seconds();
     PSGD_TRY(psgd__image_queue_take(self->queue, n, index, &batch));
-    base->waited += now() - began;
+    base->waited += psgd__seconds() - began;
     psgd_parallel((base->features + BLOCK - 1) / BLOCK, turn_block, &(turning){self, &batch, n, x});
     memcpy(y, batch.label, (size_t)n * sizeof *y);
     return PSGD_OK;

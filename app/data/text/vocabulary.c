@@ -9,7 +9,9 @@
 /* The slot that has this word, or the free one where it belongs. */
 static int64_t slot_of(const vocabulary *words, const char *word, int64_t length)
 {
-    int64_t at = (int64_t)(psgd__checksum_add(CHECKSUM_START, word, length) & (uint64_t)(words->slots - 1));
+    uint64_t hash = psgd__checksum_add(CHECKSUM_START, word, length);
+    int64_t at = (int64_t)((hash ^ hash >> 32) &
+                           (uint64_t)(words->slots - 1)); /* its last bytes are in the upper half */
     for (;; at = (at + 1) & (words->slots - 1)) {
         if (words->slot[at] < 0) return at;
         const char *there = words->letters + words->start[words->slot[at]];

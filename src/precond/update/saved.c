@@ -3,6 +3,7 @@
  *
  * A header, then the running values of every unit, the arrays of every group of the tree, and the average. The header
  * holds a hash of the tree's names and sizes: the state of another group is refused before anything has changed. */
+#include "core/checksum.h"
 #include "group/group.h"
 #include "precond/precond.h"
 
@@ -29,12 +30,6 @@ typedef struct walk {
     bool broken; /* CHECK: a value that no state has */
 } walk;
 
-static void hash(walk *w, const void *data, size_t count)
-{
-    const unsigned char *bytes = data;
-    for (size_t i = 0; i < count; i++) w->tree = (w->tree ^ bytes[i]) * 1099511628211u;
-}
-
 static void move(walk *w, void *own, size_t count)
 {
     if (w->way == SAVE) memcpy(w->at, own, count);
@@ -58,9 +53,9 @@ static void move_reals(void *data, real *x, int64_t count)
 
 static void move_group(walk *w, group *self)
 {
-    hash(w, self->ops->kind.name, strlen(self->ops->kind.name) + 1);
-    hash(w, &self->n, sizeof self->n);
-    hash(w, &self->transposed, sizeof self->transposed);
+    w->tree = psgd__checksum_add(w->tree, self->ops->kind.name, (int64_t)strlen(self->ops->kind.name) + 1);
+    w->tree = psgd__checksum_add(w->tree, &self->n, sizeof self->n);
+    w->tree = psgd__checksum_add(w->tree, &self->transposed, sizeof self->transposed);
     self->ops->state(self, move_reals, w);
     for (int i = 0; i < self->child_count; i++) move_group(w, self->child[i]);
 }
@@ -68,10 +63,10 @@ static void move_group(walk *w, group *self)
 /* Everything but the header, from or to bytes. */
 static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
 {
-    walk w = {.way = way, .at = bytes ? bytes + sizeof(saved_header) : NULL, .tree = 14695981039346656037u};
+    walk w = {.way = way, .at = bytes ? bytes + sizeof(saved_header) : NULL, .tree = CHECKSUM_START};
     w.bytes = sizeof(saved_header);
     int64_t size = sizeof(real);
-    hash(&w, &size, sizeof size);
+    w.tree = psgd__checksum_add(w.tree, &size, sizeof size);
     for (int i = 0; i < self->unit_count; i++) {
         precond_unit *unit = &self->units[i];
         move(&w, unit->running, sizeof unit->running);
