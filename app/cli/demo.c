@@ -1,4 +1,4 @@
-/* psgd demo: what the library does, in a table and a picture. */
+/* psgd demo: what the library does, in a table and a figure. */
 #include "cli/cli.h"
 #include "cli/verbs.h"
 #include "report/demo.h"
@@ -17,14 +17,14 @@ static int run(const cli_args *args)
     text table = {0};
     psgd_status status = psgd__demo_run(NULL, out, (uint64_t)seed, &table);
     if (status == PSGD_OK && table.chars) {
-        printf("%s\nThe picture: %s/spectrum.svg and %s/spectrum.png\n", table.chars, out, out);
+        printf("%s\nFigure: %s/spectrum.svg and %s/spectrum.png\n", table.chars, out, out);
     }
     psgd__text_free(&table);
     return cli_status(status);
 }
 
 static const cli_flag flags[] = {
-    {"out", "DIR", "folder for the pictures [demo]"},
+    {"out", "DIR", "folder for the figures [demo]"},
     {"seed", "N", "of the problem and of the fit [3]"},
     {0},
 };

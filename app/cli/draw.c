@@ -173,7 +173,7 @@ static psgd_status write_image(const drawing *d, const char *path)
     }
     height += 2 * MARGIN;
     uint8_t *pixels = malloc((size_t)width * (size_t)height);
-    if (!pixels) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a picture of %d x %d", width, height);
+    if (!pixels) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an image of %d x %d", width, height);
     memset(pixels, PAGE, (size_t)width * (size_t)height);
     fill_palette(palette);
     for (int i = 0, left = MARGIN; i < d->count; i++) {

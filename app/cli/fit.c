@@ -63,17 +63,17 @@ static int run(const cli_args *args)
 }
 
 static const cli_flag flags[] = {
-    {"group", "SPEC", "the group that Q lives on; psgd group --list shows all"},
-    {"shape", "D1xD2x..", "the tensor that it acts on"},
-    {"v", "FILE", ".npy of shape (T, D1, D2, ..): v of each pair; else v is drawn from --seed"},
+    {"group", "SPEC", "the group of Q; psgd group --list shows all"},
+    {"shape", "D1xD2x..", "shape of the tensor"},
+    {"v", "FILE", ".npy of shape (T, D1, D2, ..): v of each pair; drawn from --seed if not given"},
     {"h", "FILE", ".npy of the same shape: Hessian-vector products, or gradients with fisher"},
-    {"apply", "FILE", ".npy of shape (M, D1, D2, ..): P times each of these goes to PG.npy"},
-    {"out", "DIR", "folder for PG.npy and Q1.npy, Q2.npy, ..; created"},
+    {"apply", "FILE", ".npy of shape (M, D1, D2, ..): P times each of these is written to PG.npy"},
+    {"out", "DIR", "folder for PG.npy and Q1.npy, Q2.npy, ..; created if missing"},
     {"report", "FILE",
      "JSON lines after each update: criterion, its running average, condition and diagonal of each factor"},
-    {"seed", "N", "draw v from this seed where --v is not given [0]"},
-    {"dtype", "f32|f64", "number type of the fit and of what is written [f32]"},
-    {"load", "FILE", "a shared object with groups of your own; may be given several times"},
+    {"seed", "N", "of v, if --v is not given [0]"},
+    {"dtype", "f32|f64", "dtype of the fit and of the arrays written [f32]"},
+    {"load", "FILE", "a shared object with user groups; may be repeated"},
     {0},
 };
 
@@ -83,8 +83,9 @@ const cli_verb verb_fit = {
     .summary = "Fit a preconditioner to pairs (v, h) from .npy files",
     .flags = flags,
     .options = {psgd_precond_option},
-    .more = "The T updates are made in order. Q1.npy, Q2.npy, .. hold one square matrix for each factor of a kron,\n"
-            "or a single one, where that is at most 8192 wide. Arrays are float32 or float64 in C order.\n"
-            "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n",
+    .more =
+        "The T updates run in order. Q1.npy, Q2.npy, .. hold the factors of a kron as square matrices, or Q itself,\n"
+        "up to a side of 8192. Arrays are float32 or float64 in C order.\n"
+        "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n",
     .run = run,
 };

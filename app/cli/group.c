@@ -20,10 +20,10 @@ typedef struct target {
 static int list_groups(const psgd_context *context)
 {
     for (int i = 0; psgd_group_name(context, i); i++) {
-        printf("%-10s %-62s numbers: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
+        printf("%-10s %-62s elements: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
                psgd_group_formula(context, i));
     }
-    printf("%-10s %-62s numbers: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 1.5 x");
+    printf("%-10s %-62s elements: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 1.5 x");
     return EXIT_SUCCESS;
 }
 
@@ -41,9 +41,9 @@ static int show_group(const target *on)
 
     for (int i = 0; i < on->ndim; i++) size *= on->shape[i];
     int64_t own = size * (int64_t)psgd_dtype_size(on->dtype);
-    printf("%-40s numbers\n%s\n", "group:size", tree);
-    printf("%-18s %20s numbers %20s bytes\n", "parameter", psgd__thousands(size, digits), psgd__thousands(own, more));
-    printf("%-18s %20s numbers %20s bytes  (%.3g x the parameter)\n", "Q stores", psgd__thousands(stored, digits),
+    printf("%-40s elements\n%s\n", "group:size", tree);
+    printf("%-18s %20s elements %20s bytes\n", "parameter", psgd__thousands(size, digits), psgd__thousands(own, more));
+    printf("%-18s %20s elements %20s bytes  (%.3g x the parameter)\n", "Q stores", psgd__thousands(stored, digits),
            psgd__thousands(bytes, more), (double)bytes / (double)own);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one update", update_flops, update_bytes);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one apply of P", apply_flops, apply_bytes);
@@ -94,7 +94,7 @@ static int run(const cli_args *args)
 
 static const cli_flag flags[] = {
     {"shape", "D1xD2x..", "the tensor that the group acts on"},
-    {"dtype", "f32|f64", "number type [f32]"},
+    {"dtype", "f32|f64", "dtype [f32]"},
     {"list", NULL, "one line for each group"},
     {"check", NULL, "try the laws of a group on random elements; exit status 1 where one breaks"},
     {"seed", "N", "check: which random elements [1]"},
@@ -114,7 +114,7 @@ const cli_verb verb_group = {
     .name = "group",
     .usage = "psgd group [--check | --draw FILE] SPEC --shape D1xD2x.. | psgd group --plan --shapes S1,S2,.. | psgd "
              "group --list",
-    .summary = "Show the tree of a group spec, its numbers, bytes and flops; check its laws, draw it, plan groups",
+    .summary = "Show the tree of a group spec, its elements, bytes and flops; check its laws, draw it, plan groups",
     .flags = flags,
     .more = "A spec is a name, or a name with groups in brackets, each with a size where it does not follow:\n"
             "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n"

@@ -78,7 +78,7 @@ void cli_print_man(const cli_verb *const *verbs, int count)
         put(psgd_group_name(NULL, i));
         fputs("\\fR\n", stdout);
         put(psgd_group_summary(NULL, i));
-        fputs("; numbers: ", stdout);
+        fputs("; elements: ", stdout);
         put(psgd_group_formula(NULL, i));
         putchar('\n');
     }

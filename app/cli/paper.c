@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/text.h"
+#include "core/sort.h"
 #include "paper/rosenbrock.h"
 
 #include <math.h>
@@ -58,12 +59,6 @@ static double sequence(int k)
     return digit[(k % 3 + 3) % 3] * pow(10, floor(k / 3.0));
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median over the seeds of the value that is reached; methods that draw nothing need one seed. From (-1, 1) a first
  * step of 0.5 along the gradient ends on the minimum, by coincidence: that does not count. */
 static psgd_status score(const rosenbrock_method *method, double lr, double step, int at, double *result)
@@ -74,7 +69,7 @@ static psgd_status score(const rosenbrock_method *method, double lr, double step
         PSGD_TRY(psgd__rosenbrock_run(method, lr, step, seed, values));
         reached[seed] = values[1] == 0 ? HUGE_VAL : values[at];
     }
-    qsort(reached, (size_t)seeds, sizeof reached[0], compare);
+    psgd__sort(seeds, reached);
     *result = reached[seeds / 2];
     return PSGD_OK;
 }

@@ -45,12 +45,12 @@ psgd_status cli_png_write(const char *path, int width, int height, const uint8_t
     uint8_t *rows = calloc(raw, 1), *packed = malloc(bytes); /* each row starts with its filter, 0: none */
     psgd_status status = PSGD_OK;
     file_writer file;
-    if (!rows || !packed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a picture");
+    if (!rows || !packed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an image");
     for (int y = 0; status == PSGD_OK && y < height; y++) {
         memcpy(rows + (size_t)y * row + 1, pixels + (size_t)y * (size_t)width, (size_t)width);
     }
     if (status == PSGD_OK && compress2(packed, &bytes, rows, (uLong)raw, 9) != Z_OK) {
-        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to compress a picture");
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to compress an image");
     }
     if (status == PSGD_OK) status = psgd__file_create(NULL, path, &file);
     if (status == PSGD_OK) {

@@ -1,4 +1,4 @@
-/* Pictures of few colours as PNG files. */
+/* Images of few colours as PNG files. */
 #ifndef PSGD_CLI_PNG_H
 #define PSGD_CLI_PNG_H
 

@@ -41,13 +41,13 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
     if (count == 0) return PSGD_OK;
     if (self->rows == 0) self->columns = count;
     if (count != self->columns || count < 2) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has %lld numbers; %lld were expected, the label among them",
-                          self->path, (long long)number, (long long)count, (long long)(self->rows ? self->columns : 2));
+        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has %lld values; expected %lld, label included", self->path,
+                          (long long)number, (long long)count, (long long)(self->rows ? self->columns : 2));
     }
     if ((self->rows + 1) * count > self->room) {
         int64_t room = 2 * (self->rows + 1) * count + 1024;
         float *grown = psgd__alloc(context, room, sizeof *grown);
-        if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", self->path);
+        if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", self->path);
         if (self->values) memcpy(grown, self->values, (size_t)(self->rows * count) * sizeof *grown);
         psgd__free(context, self->values);
         self->values = grown;
@@ -73,7 +73,7 @@ static psgd_status parse(const psgd_context *context, csv *self, char *chars, in
         line = stop + 1;
     }
     if (self->rows > 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_FORMAT, "%s has no line of numbers", self->path);
+    return psgd__fail(PSGD_ERR_FORMAT, "%s has no line of values", self->path);
 }
 
 static psgd_status csv_open(const psgd_context *context, const char *argument, source_split split,
@@ -91,7 +91,7 @@ static psgd_status csv_open(const psgd_context *context, const char *argument, s
     if (status == PSGD_OK) {
         x = psgd__alloc(context, self.rows * features, sizeof *x);
         y = psgd__alloc(context, self.rows, sizeof *y);
-        if (!x || !y) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", argument);
+        if (!x || !y) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", argument);
     }
     for (int64_t i = 0; status == PSGD_OK && i < self.rows; i++) {
         memcpy(x + i * features, self.values + i * self.columns, (size_t)features * sizeof *x);

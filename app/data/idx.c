@@ -1,5 +1,5 @@
 /* IDX files, as MNIST and its like are distributed: a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and
- * t10k-images.., t10k-labels.., each plain or with .gz. Pictures become [1, h, w] from 0 to 1. */
+ * t10k-images.., t10k-labels.., each plain or with .gz. Images become [1, h, w] from 0 to 1. */
 #include "data/format/gzip.h"
 #include "data/source.h"
 
@@ -76,7 +76,7 @@ static psgd_status fill(idx_source *self, const char *folder, source_split split
     snprintf(name, sizeof name, "%s-labels-idx1-ubyte", part);
     PSGD_TRY(load(self->base.context, folder, name, 1, &self->labels, &labels));
     if (labels != images[0]) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s has %lld pictures for %s and %lld labels", folder, (long long)images[0],
+        return psgd__fail(PSGD_ERR_FORMAT, "%s has %lld images for %s and %lld labels", folder, (long long)images[0],
                           part, (long long)labels);
     }
     self->pixels = self->images + 16;

@@ -10,7 +10,7 @@ static psgd_status load(const psgd_context *context, const char *path, npy_file 
     PSGD_TRY(psgd__npy_open(context, path, file));
     PSGD_TRY(psgd__npy_check_finite(file, PSGD_F32));
     *values = psgd__alloc(context, file->count, sizeof **values);
-    if (!*values) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the numbers of %s", path);
+    if (!*values) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", path);
     return psgd__npy_read(file, 0, file->count, PSGD_F32, *values);
 }
 
@@ -18,8 +18,8 @@ static psgd_status check(const npy_file *x, const npy_file *y)
 {
     if (x->ndim < 2 || x->ndim > SOURCE_MAX_DIMS || x->count < 1) {
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s has %d modes and %lld numbers; samples are (count, ...) of 2 to %d modes", x->path,
-                          x->ndim, (long long)x->count, SOURCE_MAX_DIMS);
+                          "%s has %d dimensions and %lld elements; samples are (count, ...) with 2 to %d dimensions",
+                          x->path, x->ndim, (long long)x->count, SOURCE_MAX_DIMS);
     }
     if (y->count != x->shape[0]) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s has %lld samples and %s %lld labels", x->path, (long long)x->shape[0],

@@ -23,13 +23,13 @@ typedef struct source source;
 typedef struct source_settings {
     uint64_t seed;         /* of synthetic samples, and of what is held out */
     int64_t samples;       /* synthetic: in the training split */
-    int64_t height, width; /* pictures from files: short side resized, centre cropped */
+    int64_t height, width; /* images from files: short side resized, centre cropped */
     double holdout;        /* the share of samples for the test split, where a source has none */
-    /* JPEGs: short side before the crop; threads that decode; a file of decoded pictures, made where it is missing; a
-     * file with the classes of test pictures that are not in class folders. */
+    /* JPEGs: short side before the crop; threads that decode; a file of decoded images, made where it is missing; a
+     * file with the classes of test images that are not in class folders. */
     int64_t resize, threads;
     const char *cache, *truth;
-    bool subtract_mean;       /* JPEGs: pixels from 0 to 255 minus the mean picture of the training split */
+    bool subtract_mean;       /* JPEGs: pixels from 0 to 255 minus the mean image of the training split */
     bool random_crop, mirror; /* JPEGs: of announced reads of the training split */
     const source *training;   /* JPEGs: the training split, where the test split is opened: its mean and classes */
 } source_settings;
@@ -44,13 +44,13 @@ struct source {
     const psgd_context *context;
     int ndim;
     int64_t sample[SOURCE_MAX_DIMS]; /* shape of a sample */
-    int64_t features;                /* numbers in a sample */
+    int64_t features;                /* values of a sample */
     int64_t count, classes;          /* classes 1: y is a number */
     /* Writes samples index[0 .. n-1] into x [features, n] and y [n]; may be called by one thread at a time. */
     psgd_status (*read)(source *self, int64_t n, const int64_t *index, float *x, float *y);
     void (*close)(source *self); /* frees everything */
     /* OPTIONAL: says that these samples will be read after those announced before, so that they can be made ready
-     * meanwhile; the crop of a picture is a function of seed, epoch and index. A read of others is fine too. */
+     * meanwhile; the crop of an image is a function of seed, epoch and index. A read of others is fine too. */
     void (*announce)(source *self, int64_t n, const int64_t *index, uint64_t seed, uint64_t epoch);
     double waited;       /* seconds that reads have waited for samples */
     int64_t passed_over; /* files that could not be read; another took the place of each */

@@ -2,6 +2,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/text.h"
+#include "core/sort.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -99,17 +100,11 @@ psgd_status psgd__rosenbrock_run_all(rosenbrock_runs *runs)
     return PSGD_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void psgd__rosenbrock_quartiles(const rosenbrock_runs *runs, int method, int iteration, double quartiles[3])
 {
     double sorted[ROSENBROCK_SEEDS];
     for (int seed = 0; seed < ROSENBROCK_SEEDS; seed++) sorted[seed] = (*runs)[method][seed][iteration];
-    qsort(sorted, ROSENBROCK_SEEDS, sizeof sorted[0], compare);
+    psgd__sort(ROSENBROCK_SEEDS, sorted);
     for (int q = 0; q < 3; q++) quartiles[q] = sorted[(q + 1) * (ROSENBROCK_SEEDS - 1) / 4];
 }
 

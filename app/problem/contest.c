@@ -18,7 +18,7 @@ static double norm_of(int64_t n, const double *x)
     return sqrt(sum);
 }
 
-/* A run that has climbed has not converged, however small its gradient is beside its value. */
+/* A run that has climbed has not converged, however small its gradient is relative to its value. */
 static bool small(const contest *c, double first, double value, double norm)
 {
     return value <= first && norm <= c->tolerance * (1 + fabs(value));

@@ -3,6 +3,7 @@
 #include "report/demo.h"
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/sort.h"
 #include "report/hessian.h"
 #include "report/plot.h"
 #include <psgd/random.h>
@@ -13,7 +14,7 @@
 
 enum { N = HESSIAN_SIZE, UPDATES = 30000, MOMENTS = 40 };
 
-/* Bands of the picture, as shares of the eigenvalues of one sign. */
+/* Bands of the figure, as shares of the eigenvalues of one sign. */
 enum { MIN, LOW, MEDIAN, HIGH, LARGEST, LEVELS };
 
 static const double levels[LEVELS] = {0, 0.1, 0.5, 0.9, 1};
@@ -31,7 +32,7 @@ typedef struct course {
 
 typedef struct demo {
     double H[N * N], M[N * N], values[N], v[N], h[N];
-    double moments[MOMENTS]; /* update counts, as the picture wants them */
+    double moments[MOMENTS]; /* update counts, as the figure wants them */
     course courses[GROUPS];
 } demo;
 
@@ -63,12 +64,6 @@ static psgd_status multiply(const psgd_precond *precond, double *M)
     return PSGD_OK;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const double *sorted, int count, double level)
 {
     return count ? sorted[(int)lrint(level * (count - 1))] : NAN;
@@ -85,7 +80,7 @@ static void keep_levels(double *values, course *to, int moment)
         to->size[1][k][moment] = quantile(sizes, negative, levels[k]);
     }
     for (int i = 0; i < N; i++) sizes[i] = fabs(values[i]);
-    qsort(sizes, N, sizeof sizes[0], ascending);
+    psgd__sort(N, sizes);
     for (int k = 0; k < LEVELS; k++) to->both[k][moment] = quantile(sizes, N, levels[k]);
 }
 
@@ -147,7 +142,7 @@ static void add_table(const demo *d, text *to)
 {
     static const int shown[] = {0, MOMENTS / 4, MOMENTS / 2, 3 * MOMENTS / 4, MOMENTS - 1};
     psgd__text_add(to, "%-14s %8s %9s    |eigenvalues of PH|\n%-14s %8s %9s %10s %10s %10s %10s %10s %11s\n", "", "",
-                   "", "group", "numbers", "updates", "least", "10%", "median", "90%", "largest", "condition");
+                   "", "group", "elements", "updates", "min", "10%", "median", "90%", "max", "condition");
     for (int g = 0; g < GROUPS; g++) {
         const course *c = &d->courses[g];
         for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
@@ -207,7 +202,7 @@ static psgd_status draw(const psgd_context *context, const demo *d, const char *
                           .height = 560};
     text stem = {.context = context};
     psgd__text_add(&stem, "%s/spectrum", folder);
-    psgd_status status = stem.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the picture")
+    psgd_status status = stem.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure")
                                      : psgd__plot_write(context, &figure, stem.chars);
     psgd__text_free(&stem);
     return status;

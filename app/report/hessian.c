@@ -1,4 +1,5 @@
 #include "report/hessian.h"
+#include "core/sort.h"
 #include <psgd/random.h>
 
 #include <math.h>
@@ -91,12 +92,6 @@ static void rotate(double *M, int i, int j)
     M[i * N + j] = M[j * N + i] = 0;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Jacobi's method: sweeps over all pairs of axes until nothing is left off the diagonal. */
 psgd_status psgd__hessian_eigenvalues(double *M, double *values)
 {
@@ -110,7 +105,7 @@ psgd_status psgd__hessian_eigenvalues(double *M, double *values)
         if (!isfinite(all)) break;
         if (off <= 1e-32 * all) {
             for (int i = 0; i < N; i++) values[i] = M[i * (N + 1)];
-            qsort(values, N, sizeof values[0], ascending);
+            psgd__sort(N, values);
             return PSGD_OK;
         }
         for (int i = 0; i < N; i++) {

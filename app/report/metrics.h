@@ -45,13 +45,13 @@ typedef struct metrics_log metrics_log;
 psgd_status psgd__metrics_create(const psgd_context *context, const char *folder, const metrics_header *header,
                                  metrics_log **log);
 
-/* Goes on with an existing log: cuts off every record of a step after this one, the final record and an unfinished
+/* Resumes an existing log: cuts off every record of a step after this one, the final record and an unfinished
  * last line. The record of the step itself stays: write records before the checkpoint of their step. A missing log is
  * an error. */
 psgd_status psgd__metrics_resume(const psgd_context *context, const char *folder, int64_t step, metrics_log **log);
 void psgd__metrics_close(metrics_log *log); /* NULL is fine */
 
-/* Numbers of one split: "train", "valid", "test". Each record is on disk, as far as the process is concerned, when the
+/* Values of one split: "train", "valid", "test". Each record is on disk, as far as the process is concerned, when the
  * call returns. */
 psgd_status psgd__metrics_point(metrics_log *log, metrics_time when, const char *split, const metric *values,
                                 int count);
@@ -60,7 +60,7 @@ psgd_status psgd__metrics_point(metrics_log *log, metrics_time when, const char 
 psgd_status psgd__metrics_health(metrics_log *log, metrics_time when, const char *tensor, const char *group,
                                  const metric *values, int count);
 
-/* The last record of a run that ended by itself, with the numbers for the table: "test_perplexity", ... */
+/* The last record of a run that ended by itself, with the values for the table: "test_perplexity", ... */
 psgd_status psgd__metrics_final(metrics_log *log, metrics_time when, const metric *values, int count);
 
 /* A log, read. */
@@ -83,7 +83,7 @@ typedef struct metrics_run {
     metrics_curve *curves; /* in the order in which they first appear */
     int curve_count;
     int64_t curve_room;
-    bool finished; /* there is a final record: final_* are its numbers */
+    bool finished; /* there is a final record: final_* are its values */
     metric *final;
     int final_count;
     metrics_time last; /* of the last record */

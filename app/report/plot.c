@@ -147,12 +147,12 @@ static psgd_status run_gnuplot(const char *script)
     pid_t child = -1;
     int error = posix_spawnp(&child, program, NULL, NULL, words, environ), outcome = 0;
     if (error) {
-        return psgd__fail(PSGD_ERR_IO, "cannot start gnuplot, which draws the pictures (package gnuplot-nox): %s",
+        return psgd__fail(PSGD_ERR_IO, "cannot start gnuplot, which draws the figures (package gnuplot-nox): %s",
                           strerror(error));
     }
     while (waitpid(child, &outcome, 0) < 0 && errno == EINTR) continue;
     if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a picture");
+    return psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure");
 }
 
 static psgd_status take_place(const char *partial, const char *path)

@@ -14,7 +14,7 @@ typedef struct progress {
     bool terminal, drawn;
     double began, shown; /* seconds */
     int64_t from;        /* where the count stood when it was first shown: a resumed run is not that fast */
-    char note[48];       /* shown beside the count */
+    char note[48];       /* shown next to the count */
 } progress;
 
 void psgd__progress_start(progress *self, FILE *to, const char *what);

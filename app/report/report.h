@@ -11,7 +11,7 @@ typedef struct report {
 } report;
 
 /* Adds a run: a log, a folder with one, or a folder of such folders, which are added in the order of their names. Runs
- * of one task and name get their path beside the name. Start with {.context = c}; on failure what was added stays. */
+ * of one task and name get their path next to the name. Start with {.context = c}; on failure what was added stays. */
 psgd_status psgd__report_add(report *to, const char *path);
 void psgd__report_free(report *to);
 

@@ -59,7 +59,7 @@ static psgd_status choose_metric(const report *from, const char *task, text *cho
         }
     }
     if (max > 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT, "the runs of '%s' have logged no numbers to draw", task);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "the runs of '%s' have logged no values to draw", task);
 }
 
 static double place(const metrics_time *when, const char *against)
@@ -67,7 +67,7 @@ static double place(const metrics_time *when, const char *against)
     return !strcmp(against, "epoch") ? when->epoch : !strcmp(against, "seconds") ? when->seconds : (double)when->step;
 }
 
-/* Fills one series and the numbers behind it; values holds 2 x count. */
+/* Fills one series and the values behind it; values holds 2 x count. */
 static void fill_series(const metrics_run *run, const metrics_curve *curve, const char *against, double *values,
                         plot_series *series)
 {

@@ -3,7 +3,6 @@
 #include "train/fit.h"
 #include "core/memory.h"
 #include "data/format/npy.h"
-#include "precond/precond.h"
 
 #include <math.h>
 #include <string.h>
@@ -121,7 +120,7 @@ static psgd_status add_health(fit *f, double value, text *line)
 static psgd_status report_update(fit *f, int64_t count)
 {
     double sum = 0, value, condition;
-    bool with_v = !f->precond->settings.integrate;
+    bool with_v = psgd_precond_needs_v(f->precond);
     for (int64_t i = 0; i < count; i++) {
         int64_t at = i * f->n * f->size;
         PSGD_TRY(psgd_precond_criterion(f->precond, with_v ? f->v_now + at : NULL, f->h_now + at, &value));
@@ -150,7 +149,7 @@ static psgd_status read_pairs(fit *f, int64_t first, int64_t count)
     const fit_job *job = f->job;
     PSGD_TRY(psgd__npy_read(&f->h, first * f->n, count * f->n, job->dtype, f->h_now));
     if (job->v) return psgd__npy_read(&f->v, first * f->n, count * f->n, job->dtype, f->v_now);
-    for (int64_t i = 0; i < count && !f->precond->settings.integrate; i++) {
+    for (int64_t i = 0; i < count && psgd_precond_needs_v(f->precond); i++) {
         uint64_t step = (uint64_t)(first + i);
         PSGD_TRY(psgd_normal_fill(job->dtype, job->seed, 0, step, 0, f->n, f->v_now + i * f->n * f->size));
     }
@@ -227,12 +226,12 @@ static psgd_status run(fit *f)
 {
     const fit_job *job = f->job;
     PSGD_TRY(psgd_precond_create(f->context, job->group, job->ndim, job->shape, job->dtype, job->options, &f->precond));
-    if (job->v && f->precond->settings.integrate) {
+    if (job->v && !psgd_precond_needs_v(f->precond)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "--v has no part where v is integrated out; leave out one of the two");
     }
     f->n = psgd_precond_size(f->precond);
     f->size = (int64_t)psgd_dtype_size(job->dtype);
-    f->pairs = f->precond->settings.pairs;
+    f->pairs = psgd_precond_max_pairs(f->precond);
     PSGD_TRY(open_inputs(f));
     PSGD_TRY(make_room(f));
     PSGD_TRY(psgd__folder_create(job->out, &f->folders));

@@ -1,7 +1,7 @@
-/* A context holds what would otherwise be process-wide: the allocator and the groups that the caller has registered.
+/* A context holds what would otherwise be global state: the allocator and the groups that the caller has registered.
  *
- * Every create call takes a context; NULL means malloc and the built-in groups. A context must outlive what was created
- * with it. A context may be read by several threads; registering a group is not synchronised. */
+ * Every create call takes a context; NULL means malloc and the built-in groups. A context must outlive every object
+ * created with it. Several threads may use one context at a time, except to register a group. */
 #ifndef PSGD_CONTEXT_H
 #define PSGD_CONTEXT_H
 

@@ -1,4 +1,4 @@
-/* The two number types. A handle carries its type; arrays passed to it are arrays of that type. */
+/* The two floating-point types. Every object has one; arrays passed to it are of that type. */
 #ifndef PSGD_DTYPE_H
 #define PSGD_DTYPE_H
 

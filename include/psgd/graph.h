@@ -145,7 +145,9 @@ psgd_node psgd_graph_parameter_node(const psgd_graph *graph, int index);
 const char *psgd_graph_parameter_name(const psgd_graph *graph, int index);
 const int64_t *psgd_graph_parameter_shape(const psgd_graph *graph, int index); /* rows, columns */
 int64_t psgd_graph_parameter_offset(const psgd_graph *graph, int index);       /* in the slab */
-int64_t psgd_graph_bytes(const psgd_graph *graph);
+int64_t psgd_graph_bytes(const psgd_graph *graph); /* reserved; untouched pages cost no memory */
+/* Of these, the bytes that an evaluation touches: of the loss alone, with its gradient, with Hv. */
+int64_t psgd_graph_resident_bytes(const psgd_graph *graph, bool gradient, bool hessian);
 double psgd_graph_flops(const psgd_graph *graph, bool hessian); /* of a gradient, or of gradient and Hv */
 
 /* An op of your own: a check and four kernels. The kernels trust what check has accepted. */

@@ -1,5 +1,5 @@
-/* Group specs: what there is, and what a spec costs on a tensor. The grammar is in the README and in psgd group --help.
- */
+/* Group specs: the groups that can be named, and what a spec costs on a tensor of a given shape. docs/groups.md has the
+ * grammar. */
 #ifndef PSGD_GROUP_H
 #define PSGD_GROUP_H
 
@@ -12,25 +12,29 @@
 extern "C" {
 #endif
 
-/* The names that a context knows, from 0; NULL past the last. context may be NULL. */
+/* The groups that a context knows, by index from 0; NULL past the last. context may be NULL. */
 const char *psgd_group_name(const psgd_context *context, int index);
 const char *psgd_group_summary(const psgd_context *context, int index);
-const char *psgd_group_formula(const psgd_context *context, int index); /* numbers stored, in terms of n */
+const char *psgd_group_formula(const psgd_context *context, int index); /* elements stored, in terms of n */
 
-/* What a group on a tensor of this shape stores and costs. Nothing of that size is allocated to find out. */
+/* What a group stores and costs on a tensor of this shape: elements and bytes of Q, floating-point operations and
+ * memory traffic of one update and one apply. Any result may be NULL. Q itself is not allocated. */
 psgd_status psgd_group_cost(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                             psgd_dtype dtype, int64_t *size, int64_t *bytes, double *update_flops, double *update_bytes,
                             double *apply_flops, double *apply_bytes);
 
-/* The spec as a tree, one line a group, with sizes and numbers. Free the text with psgd_text_free. */
+/* The spec as a tree, one line per group, with its side and the elements it stores. Free it with psgd_text_free. */
 psgd_status psgd_group_tree(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                             psgd_dtype dtype, char **tree);
-/* Tries the laws that a group must keep on random elements: product and inverse stay inside, <Qx, Q^-T y> = <x, y>, the
- * projection is idempotent and orthogonal, R is the relative gradient, retract stays inside, and more. *broken is the
- * number of laws that do not hold; report (may be NULL) has a line for each law, with what was measured and what is
- * allowed. Free it with psgd_text_free. */
+
+/* Tests on random elements the properties that a group must have: closure under product and inverse, <Qx, Q^-T y> = <x,
+ * y>, the projection is idempotent and orthogonal, R is the relative gradient, the retraction stays in the group, and
+ * more. *broken is the number of properties that do not hold; report (may be NULL) has a line for each, with the error
+ * and its tolerance. Free it with psgd_text_free. */
 psgd_status psgd_group_check(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                              psgd_dtype dtype, uint64_t seed, int *broken, char **report);
+
+/* Frees a text that a call with the same context returned. */
 void psgd_text_free(const psgd_context *context, char *chars);
 
 #ifdef __cplusplus

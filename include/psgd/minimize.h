@@ -1,7 +1,7 @@
-/* Minimise a smooth function in one call.
+/* Minimise a smooth function of n real variables, in double precision.
  *
- * The direction is -Q'Q g, Q on a matrix Lie group and fitted to Hessian-vector products at the current point by the
- * paper's rule; a line search chooses the length. With the defaults nothing needs tuning. Numbers are double. */
+ * The search direction is -Q'Q g, with Q on a matrix Lie group, fitted to Hessian-vector products at the current point;
+ * a line search chooses the step length. The defaults need no tuning. */
 #ifndef PSGD_MINIMIZE_H
 #define PSGD_MINIMIZE_H
 
@@ -14,18 +14,18 @@
 extern "C" {
 #endif
 
-/* The caller's function of n variables. Both return 0; anything else ends the minimisation. */
+/* The function of the caller. Both callbacks return 0; anything else ends the minimisation. */
 typedef struct psgd_function {
-    /* f and its gradient at x; gradient is NULL where only f is wanted. */
+    /* f and its gradient at x; gradient is NULL if only f is needed. */
     int (*evaluate)(void *data, int64_t n, const double *x, double *value, double *gradient);
-    /* h <- H v at x. NULL: central differences of gradients are used. */
+    /* h <- H v at x. NULL: central finite differences of the gradient are used. */
     int (*product)(void *data, int64_t n, const double *x, const double *v, double *h);
     void *data;
 } psgd_function;
 
 typedef enum psgd_outcome {
-    PSGD_CONVERGED = 0,           /* the gradient is below the tolerance */
-    PSGD_STALLED,                 /* no lower point could be found along the direction, nor along the gradient */
+    PSGD_CONVERGED = 0,           /* the gradient norm reached the option tolerance */
+    PSGD_STALLED,                 /* no lower point was found, neither along -Pg nor along -g */
     PSGD_MAX_ITERATIONS_REACHED,  /* option max-iterations */
     PSGD_MAX_EVALUATIONS_REACHED, /* option max-evaluations */
     PSGD_STOPPED                  /* by the progress callback */
@@ -34,16 +34,17 @@ typedef enum psgd_outcome {
 typedef struct psgd_result {
     psgd_outcome outcome;
     double value, gradient_norm;
-    int64_t iterations, evaluations, gradients, products; /* calls with a gradient count as both of the former */
+    int64_t iterations, evaluations, gradients, products; /* gradients is how many of the
+                                                             evaluations computed one */
 } psgd_result;
 
-const char *psgd_outcome_text(psgd_outcome outcome); /* a few words, never NULL */
+const char *psgd_outcome_text(psgd_outcome outcome); /* a short description, never NULL */
 
-/* Called after every iteration; anything but 0 stops. */
+/* Called after every iteration; a result other than 0 stops. */
 typedef int (*psgd_progress)(void *data, const psgd_result *now, int64_t n, const double *x);
 
-/* x is the start and becomes the best point found. options, progress and result may be NULL. PSGD_OK means that it ran:
- * result->ending says how it ended. On failure x is the last good point, or as it was. */
+/* x is the starting point and becomes the best point found. options, progress and result may be NULL. PSGD_OK means
+ * that the minimisation ran; result->outcome says how it ended. On failure x is the last good point, or unchanged. */
 psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, const psgd_function *function,
                           const psgd_options *options, psgd_progress progress, void *progress_data,
                           psgd_result *result);
@@ -51,7 +52,7 @@ psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, con
 /* The options, from 0 (psgd/options.h). */
 int psgd_minimize_option(int index, psgd_option_info *option);
 
-/* Help for the options, a line each. Free it with psgd_text_free. */
+/* Help for the options, one line each. Free it with psgd_text_free. */
 psgd_status psgd_minimize_options_text(const psgd_context *context, char **help);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-/* Normal deviates by counter: what the library draws as v, for callers who fit with pairs of their own.
+/* Standard normal deviates from a counter-based generator (Philox): the v that the library draws, for callers who
+ * compute their own pairs (v, Hv).
  *
- * Entry i of the stream named by (seed, tensor, step) is the same number whatever the thread count, the instruction set
- * or the way in which a stream is cut into calls. f32 and f64 have different streams. */
+ * Entry i of the stream (seed, tensor, step) depends on nothing else: not on the number of threads, the instruction
+ * set, or how a stream is split into calls. f32 and f64 have different streams. */
 #ifndef PSGD_RANDOM_H
 #define PSGD_RANDOM_H
 

@@ -1,4 +1,4 @@
-/* Files that are either whole or not there: written under another name beside their place, synced, then renamed. */
+/* Files that are replaced atomically: written under a temporary name in the same folder, synced, then renamed. */
 #ifndef PSGD_CORE_FILE_H
 #define PSGD_CORE_FILE_H
 
@@ -10,29 +10,29 @@
 
 typedef struct file_writer {
     const psgd_context *context;
-    char *path, *partial; /* where it will stand, where it is written */
+    char *path, *partial; /* the final and the temporary name */
     FILE *stream;         /* NULL once finished */
 } file_writer;
 
-/* Opens a new file beside path. On failure there is nothing to abandon. */
+/* Opens the temporary file. On failure there is nothing to abandon. */
 psgd_status psgd__file_create(const psgd_context *context, const char *path, file_writer *file);
 
-/* Once a write has failed, abandon is all that is left to do. */
+/* After a failure only psgd__file_abandon is allowed. */
 psgd_status psgd__file_write(file_writer *file, const void *data, int64_t bytes);
 
-/* Everything is on the disk, still under the other name. */
+/* Syncs everything to disk, still under the temporary name. */
 psgd_status psgd__file_finish(file_writer *file);
 
-/* Finishes where that has not been done and takes the place of path. The writer is done with, also on failure. */
+/* Finishes if need be and renames the file to path. Closes the writer, also on failure. */
 psgd_status psgd__file_publish(file_writer *file);
 
-/* Leaves nothing behind. Harmless on a writer that is zero or done with. */
+/* Removes the temporary file. Does nothing to a writer that is zero or closed. */
 void psgd__file_abandon(file_writer *file);
 
-/* Creates a folder and what is missing above it; *created is how many that were, for psgd__folder_remove. */
+/* Creates a folder and its missing parents; *created is how many that were, for psgd__folder_remove. */
 psgd_status psgd__folder_create(const char *path, int *created);
 
-/* Takes back what psgd__folder_create made, as far as it is empty. */
+/* Removes the folders that psgd__folder_create created, if they are empty. */
 void psgd__folder_remove(const char *path, int created);
 
 #endif

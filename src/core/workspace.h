@@ -11,7 +11,7 @@
 #include "core/memory.h"
 #include "core/status.h"
 
-enum { WORK_SMALL = 1 << 20 }; /* bytes up to which a user may run beside others, each thread in a slice of its own */
+enum { WORK_SMALL = 1 << 20 }; /* bytes up to which users may run in parallel, each thread in a slice of its own */
 
 typedef struct workspace {
     const psgd_context *context;

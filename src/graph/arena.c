@@ -152,8 +152,9 @@ psgd_status psgd__graph_plan(psgd_graph *self)
     return PSGD_OK;
 }
 
-int64_t psgd__graph_touched(const psgd_graph *self, bool gradient, bool hessian)
+int64_t psgd_graph_resident_bytes(const psgd_graph *self, bool gradient, bool hessian)
 {
+    if (!self) return 0;
     int64_t bytes = self->arena_bytes - 2 * self->gradient_bytes, tangents = 0;
     for (int i = 0; i < self->count; i++) {
         const psgd_operand *y = &self->nodes[i].call.output;

@@ -58,9 +58,6 @@ psgd_status psgd__graph_plan(psgd_graph *graph);
 /* Calls the watcher for a node whose output gradient is complete. */
 void psgd__graph_show(psgd_graph *graph, const graph_node *node);
 
-/* Bytes of the arena that a run touches: loss alone, with gradients, with Hv. */
-int64_t psgd__graph_touched(const psgd_graph *graph, bool gradient, bool hessian);
-
 /* Row parameters: allocates their lists; fills them from the tokens now in the inputs. */
 psgd_status psgd__graph_plan_rows(psgd_graph *graph);
 psgd_status psgd__graph_find_rows(psgd_graph *graph);

@@ -118,6 +118,16 @@ void psgd_precond_free(psgd_precond *self)
     psgd__free(self->context, self);
 }
 
+int64_t psgd_precond_max_pairs(const psgd_precond *self)
+{
+    return self ? self->settings.pairs : 0;
+}
+
+int psgd_precond_needs_v(const psgd_precond *self)
+{
+    return self && !self->settings.integrate;
+}
+
 int psgd_precond_option(int index, psgd_option_info *option)
 {
     return psgd__option_at(psgd__precond_options, psgd__precond_option_count, index, option);

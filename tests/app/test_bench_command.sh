@@ -22,8 +22,9 @@ refuses "has 2 factors, but the tensor has 1 mode" "$psgd" bench groups --spec s
 refuses "no case has the spec 'wrong'" "$psgd" bench groups --spec wrong
 refuses "no case has the shape '5x7'" "$psgd" bench groups --shape 5x7
 refuses "no case of --quick has the spec 'kron(tri,norm)'" "$psgd" bench groups --quick --spec 'kron(tri,norm)'
-refuses "measures 'groups', 'optim' or 'pictures'" "$psgd" bench group
-refuses "needs --data" "$psgd" bench pictures
+refuses "measures 'groups', 'optim' or 'images'" "$psgd" bench group
+refuses "needs --data" "$psgd" bench images
+refuses "needs --data" "$psgd" bench pictures # the name of before
 refuses "f32 or f64" "$psgd" bench groups --dtype f16
 
 "$psgd" bench groups --quick --json --spec tri --shape 3 >said || fail "tri of 3"

@@ -1,5 +1,5 @@
-/* Test pictures without class folders: where their classes come from. */
-#include "app/pictures.h"
+/* Test images without class folders: where their classes come from. */
+#include "app/images.h"
 
 #include <unistd.h>
 #include <zlib.h>
@@ -34,7 +34,7 @@ static psgd_status open_flat(source *train, source **test)
     return psgd__source_open(NULL, name, SPLIT_TEST, &settings, test);
 }
 
-/* A flat val/ with the classes by folder name or number, by order or by name of the picture. */
+/* A flat val/ with the classes by folder name or number, by order or by name of the image. */
 static void flat_images_have_their_classes_in_a_file(void **state)
 {
     (void)state;
@@ -74,7 +74,7 @@ static void flat_images_have_their_classes_in_a_file(void **state)
     }
     mkdir(path_to("flat/val/c"), 0777);
     write_jpeg(path_to("flat/val/c/1.jpg"), 20, 20, TJPF_RGB, grey, false);
-    assert_fails(open_flat(train, &test), PSGD_ERR_FORMAT, "class 'c' that the training pictures lack");
+    assert_fails(open_flat(train, &test), PSGD_ERR_FORMAT, "class 'c' that the training images lack");
     psgd__source_close(train);
     mkdir(path_to("flat/train/d"), 0777);
     assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &train), PSGD_ERR_FORMAT, "has no .jpg");

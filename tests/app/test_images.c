@@ -1,6 +1,6 @@
-/* Pictures in class folders: what is decoded, what order and crops depend on, what a broken file does. The JPEGs are
+/* Images in class folders: what is decoded, what order and crops depend on, what a broken file does. The JPEGs are
  * made here. */
-#include "app/pictures.h"
+#include "app/images.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -164,7 +164,7 @@ static void what_is_no_jpeg_is_refused(void **state)
     assert_unreadable("cut.jpg", whole, count - count / 4, "cut.jpg");
 }
 
-/* In the middle of an epoch: the next picture in the order of names takes the place, once for all threads. */
+/* In the middle of an epoch: the next image in the order of names takes the place, once for all threads. */
 static void broken_images_are_passed_over(void **state)
 {
     (void)state;
@@ -196,10 +196,10 @@ static void broken_images_are_passed_over(void **state)
     source_settings settings = {.height = 16, .width = 16};
     assert_ok(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &s));
     float x[3 * 16 * 16], y[1];
-    assert_fails(s->read(s, 1, (int64_t[]){0}, x, y), PSGD_ERR_FORMAT, "too many pictures in a row");
+    assert_fails(s->read(s, 1, (int64_t[]){0}, x, y), PSGD_ERR_FORMAT, "too many images in a row");
     psgd__source_close(s);
     settings.subtract_mean = true;
-    assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &s), PSGD_ERR_FORMAT, "none of the pictures");
+    assert_fails(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &s), PSGD_ERR_FORMAT, "none of the images");
 }
 
 enum { SIZE = 3 * 16 * 16 * 8 };
@@ -257,7 +257,7 @@ static void a_cache_gives_the_same_images(void **state)
         assert_memory_equal(y, z, sizeof y);
         psgd__source_close(s);
     }
-    FILE *file = fopen(path_to("cache.train"), "r+b"); /* one byte of one picture: it is passed over */
+    FILE *file = fopen(path_to("cache.train"), "r+b"); /* one byte of one image: it is skipped */
     assert_non_null(file);
     fseek(file, 2000, SEEK_SET);
     int byte = fgetc(file);

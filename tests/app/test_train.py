@@ -323,7 +323,7 @@ class Train(unittest.TestCase):
             self.assertIn(sentence, psgd(*words, fails=1))
         images.write_bytes(good)
         self.idx("train-labels-idx1-ubyte", [19], bytes(19))
-        self.assertIn("20 pictures for train and 19 labels", psgd(*words, fails=1))
+        self.assertIn("20 images for train and 19 labels", psgd(*words, fails=1))
         packed = self.at / "t10k-labels-idx1-ubyte.gz"
         self.idx("train-labels-idx1-ubyte", [20], bytes(i % 3 for i in range(20)))
         packed.write_bytes(packed.read_bytes()[:-6])
@@ -339,9 +339,9 @@ class Train(unittest.TestCase):
         psgd(*words)
         table.write_text("".join(f"{i / 40},{i % 3},{i / 10}\n" for i in range(40)))  # y is a number
         self.assertNotIn("error", psgd(*words, "--optimizer", "sgd", "--lr", 0.01))
-        for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 numbers; 3 were expected"),
+        for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 values; expected 3"),
                                   ("1,2,0\n1,x,0\n", "line 2 has something that is not a finite number"),
-                                  ("", "no line of numbers"), ("1,2,0\n1,nan,0\n", "line 2")):
+                                  ("", "no line of values"), ("1,2,0\n1,nan,0\n", "line 2")):
             table.write_text(content)
             self.assertIn(sentence, psgd(*words, fails=1))
 

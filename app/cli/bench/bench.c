@@ -1,4 +1,4 @@
-/* psgd bench: how fast this machine runs the library, beside what it could do at best. */
+/* psgd bench: how fast the library runs here, compared with the limits of the machine. */
 #include "cli/bench/bench.h"
 #include "cli/verbs.h"
 
@@ -39,12 +39,12 @@ static void print_machine(bool json)
 static int run(const cli_args *args)
 {
     bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
-    bool images = args->positional_count == 1 && !strcmp(args->positional[0], "pictures");
+    bool images = args->positional_count == 1 &&
+                  (!strcmp(args->positional[0], "images") || !strcmp(args->positional[0], "pictures"));
     if (!optim && !images && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
-        return cli_wrong_use(
-            "psgd bench measures 'groups', 'optim' or 'pictures': psgd bench groups [--quick] [--json]");
+        return cli_wrong_use("psgd bench measures 'groups', 'optim' or 'images': psgd bench groups [--quick] [--json]");
     }
-    if (images && !cli_value(args, "data")) return cli_wrong_use("psgd bench pictures needs --data DIR");
+    if (images && !cli_value(args, "data")) return cli_wrong_use("psgd bench images needs --data DIR");
     bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
                                .json = cli_value(args, "json") != NULL,
                                .spec = cli_value(args, "spec"),
@@ -73,11 +73,11 @@ static int run(const cli_args *args)
 static const cli_flag flags[] = {
     {"quick", NULL, "fewer cases and runs: about a minute"},
     {"json", NULL, "one JSON object a line"},
-    {"dtype", "f32|f64", "number type [f32]"},
+    {"dtype", "f32|f64", "dtype [f32]"},
     {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},
     {"spec", "SPEC", "only cases of this group"},
     {"shape", "D1xD2", "only cases of this shape; with --spec any spec and shape"},
-    {"data", "DIR", "pictures: JPEGs in class folders"},
+    {"data", "DIR", "images: JPEGs in class folders"},
     {0},
 };
 
@@ -85,11 +85,12 @@ const cli_verb verb_bench = {
     .name = "bench",
     .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--clock wall|processor] [--spec SPEC] [--shape "
              "D1xD2] | "
-             "psgd bench optim [--quick] | psgd bench pictures --data DIR",
-    .summary = "Measure groups and optimizers beside the limits of this machine",
+             "psgd bench optim [--quick] | psgd bench images --data DIR",
+    .summary = "Measure groups and optimizers, compared with the limits of this machine",
     .flags = flags,
-    .more = "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are those that an op\n"
-            "needs at least; the last column compares with what the machine itself did between the runs. Sets of\n"
-            "less than 64 MB may sit in a cache and are not compared. Threads: OMP_NUM_THREADS.\n",
+    .more =
+        "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are the minimum that an\n"
+        "op needs; the last column compares with the limits of the machine, measured between the runs. Working\n"
+        "sets below 64 MB may fit a cache and are not compared. Threads: OMP_NUM_THREADS.\n",
     .run = run,
 };

@@ -48,7 +48,7 @@ bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype 
  * write one of them (y <- y + c x); flops per second of a product rows x side by side x side. */
 typedef struct bench_probe {
     float *memory; /* three arrays */
-    int64_t count; /* numbers in one */
+    int64_t count; /* elements of one */
 } bench_probe;
 
 typedef struct bench_limits {

@@ -103,7 +103,8 @@ static double triangle_flops(double s, double k, bench_op op)
     return op == BENCH_UPDATE ? update : op == BENCH_APPLY ? apply : update + apply;
 }
 
-/* Anything else, families above all: the bytes that psgd group tells. An estimate, so there is no limit beside it. */
+/* Anything else, families above all: the bytes that psgd group reports. That is an estimate, so it is compared with no
+ * limit. */
 static bool other_work(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op,
                        bench_work *work)
 {

@@ -1,4 +1,4 @@
-/* psgd bench pictures: from JPEG files to training batches. */
+/* psgd bench images: from JPEG files to training batches. */
 #include "cli/bench/bench.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -18,7 +18,7 @@ psgd_status bench_images(const char *folder)
     PSGD_TRY(psgd__source_open(NULL, name, SPLIT_TRAIN, &settings, &from));
     int64_t n = from->count < BATCH ? from->count : BATCH, index[BATCH], batches = from->count / n;
     float *x = psgd__alloc(NULL, from->features * n, sizeof *x), y[BATCH];
-    psgd_status status = x ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a batch of pictures");
+    psgd_status status = x ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a batch of images");
     bench_samples samples = {.count = 0};
     bench_use_processor_time();
     for (int64_t round = -1; status == PSGD_OK && round < ROUNDS; round++) { /* the first brings files into memory */
@@ -31,10 +31,10 @@ psgd_status bench_images(const char *folder)
     }
     if (status == PSGD_OK) {
         double seconds = bench_quantile(&samples, 0.5);
-        printf(
-            "%lld pictures of %s to batches of [3, 227, 227, %lld]: %.2f ms of one core each, %.0f a second per core; "
-            "%lld could not be read\n",
-            (long long)(batches * n), folder, (long long)n, 1e3 * seconds, 1 / seconds, (long long)from->passed_over);
+        printf("%lld images of %s to batches of [3, 227, 227, %lld]: %.2f ms of one core each, %.0f a second per core; "
+               "%lld could not be read\n",
+               (long long)(batches * n), folder, (long long)n, 1e3 * seconds, 1 / seconds,
+               (long long)from->passed_over);
     }
     psgd__free(NULL, x);
     psgd__source_close(from);

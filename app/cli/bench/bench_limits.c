@@ -1,18 +1,19 @@
 /* What the machine can do: streaming over memory, and a matrix product. Memory is measured with bare loops on f32, the
  * kinds that STREAM has. */
-#define PSGD_TYPED_SOURCE
 #include "cli/bench/bench.h"
 #include "core/clock.h"
 #include "core/memory.h"
-#include "la/kernel/stream.h"
-#include "la/la.h"
+#include "core/sort.h"
 
 #include <psgd/threads.h>
 
 #include <cblas.h>
 
 #include <stdlib.h>
-#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 enum { PROBE_COUNT = 1 << 25 }; /* 128 MB */
 
@@ -33,27 +34,88 @@ void bench_add(bench_samples *samples, double value)
     if (samples->count < BENCH_MAX_SAMPLES) samples->value[samples->count++] = value;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double bench_quantile(const bench_samples *samples, double q)
 {
     bench_samples sorted = *samples;
     if (!sorted.count) return 0;
-    qsort(sorted.value, (size_t)sorted.count, sizeof sorted.value[0], ascending);
+    psgd__sort(sorted.count, sorted.value);
     return sorted.value[(int)(q * (sorted.count - 1) + 0.5)];
+}
+
+/* Bare loops over one chunk of the probe's arrays x, y and z, for the widest vectors of this processor. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
+#define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define WIDEST
+#endif
+
+enum { CHUNK = 1 << 14, LANES = 64 };
+
+WIDEST static void read_chunk(void *data, int64_t chunk) /* max x */
+{
+    const float *x = (const float *)data + chunk * CHUNK;
+    float max[LANES] = {0};
+    for (int i = 0; i < CHUNK; i += LANES) {
+        for (int l = 0; l < LANES; l++) max[l] = x[i + l] > max[l] ? x[i + l] : max[l];
+    }
+    volatile float used = 0;
+    for (int l = 0; l < LANES; l++) used = max[l];
+    (void)used;
+}
+
+WIDEST static void scale_chunk(void *data, int64_t chunk) /* x <- x */
+{
+    volatile float one = 1; /* so that the loop is not left out */
+    float *x = (float *)data + chunk * CHUNK, c = one;
+    for (int i = 0; i < CHUNK; i++) x[i] *= c;
+}
+
+WIDEST static void axpy_chunk(void *data, int64_t chunk) /* z <- z + 0 y */
+{
+    volatile float zero = 0;
+    const float *restrict y = (const float *)data + PROBE_COUNT + chunk * CHUNK;
+    float *restrict z = (float *)data + 2 * PROBE_COUNT + chunk * CHUNK, c = zero;
+    for (int i = 0; i < CHUNK; i++) z[i] += c * y[i];
+}
+
+WIDEST static void triad_chunk(void *data, int64_t chunk) /* z <- x + y / 2 */
+{
+    const float *restrict x = (const float *)data + chunk * CHUNK, *restrict y = x + PROBE_COUNT;
+    float *restrict z = (float *)data + 2 * PROBE_COUNT + chunk * CHUNK;
+    for (int i = 0; i < CHUNK; i++) z[i] = x[i] + 0.5F * y[i];
+}
+
+/* The same with stores that do not read what they overwrite, where there are such. */
+static void triad_past_caches_chunk(void *data, int64_t chunk)
+{
+#ifdef __SSE2__
+    const float *x = (const float *)data + chunk * CHUNK, *y = x + PROBE_COUNT;
+    float *z = (float *)data + 2 * PROBE_COUNT + chunk * CHUNK;
+    const __m128 half = _mm_set1_ps(0.5F);
+    for (int i = 0; i < CHUNK; i += 4) {
+        _mm_stream_ps(z + i, _mm_add_ps(_mm_loadu_ps(x + i), _mm_mul_ps(half, _mm_loadu_ps(y + i))));
+    }
+    _mm_sfence();
+#else
+    triad_chunk(data, chunk);
+#endif
+}
+
+/* Bytes a second of a loop that moves so many arrays, starting with none of them in a cache. */
+static double rate_of(const bench_probe *probe, void (*loop)(void *, int64_t), int arrays)
+{
+    bench_clean_caches(probe);
+    double start = bench_now();
+    psgd_parallel(PROBE_COUNT / CHUNK, loop, probe->memory);
+    return arrays * (double)PROBE_COUNT * sizeof(float) / (bench_now() - start);
 }
 
 bool bench_probe_create(bench_probe *probe)
 {
     probe->count = PROBE_COUNT;
-    probe->memory = psgd__alloc(NULL, 3 * probe->count, sizeof(float));
-    if (!probe->memory) return false;
-    la_scale(3 * probe->count, 1, probe->memory);
-    return true;
+    probe->memory = psgd__alloc(NULL, 3 * PROBE_COUNT, sizeof(float));
+    if (probe->memory) psgd_parallel(3 * PROBE_COUNT / CHUNK, scale_chunk, probe->memory);
+    return probe->memory != NULL;
 }
 
 void bench_probe_free(bench_probe *probe)
@@ -61,69 +123,22 @@ void bench_probe_free(bench_probe *probe)
     psgd__free(NULL, probe->memory);
 }
 
-enum { CHUNK = 1 << 14 };
-
-typedef struct triad {
-    const float *x, *y;
-    float *z;
-    bool past_caches;
-} triad;
-
-/* z <- x + y / 2 in one chunk, line by line. */
-static void triad_chunk(void *data, int64_t chunk)
-{
-    enum { WIDTH = STREAM_LINE / sizeof(float) };
-    const triad *t = data;
-    for (int64_t i = chunk * CHUNK; i < (chunk + 1) * CHUNK; i += WIDTH) {
-        float line[WIDTH];
-        for (int l = 0; l < (int)WIDTH; l++) line[l] = t->x[i + l] + 0.5F * t->y[i + l];
-        if (t->past_caches) {
-            stream_line((char *)(t->z + i), (const char *)line);
-        } else {
-            memcpy(t->z + i, line, sizeof line);
-        }
-    }
-    stream_done();
-}
-
-static double triad_rate(const bench_probe *probe, bool past_caches)
-{
-    int64_t n = probe->count;
-    bench_clean_caches(probe);
-    triad t = {probe->memory, probe->memory + n, probe->memory + 2 * n, past_caches};
-    double start = bench_now();
-    psgd_parallel(n / CHUNK, triad_chunk, &t);
-    return 3 * (double)n * sizeof(float) / (bench_now() - start);
-}
-
 void bench_clean_caches(const bench_probe *probe)
 {
-    volatile float max = la_max_abs(probe->count, probe->memory + probe->count);
-    (void)max;
+    psgd_parallel(PROBE_COUNT / CHUNK, read_chunk, probe->memory + PROBE_COUNT);
 }
 
 void bench_memory_limits(const bench_probe *probe, bench_limits *limits)
 {
-    int64_t n = probe->count;
-    bench_clean_caches(probe);
-    double start = bench_now();
-    volatile float max = la_max_abs(n, probe->memory);
-    (void)max;
-    limits->read = (double)n * sizeof(float) / (bench_now() - start);
-    double past = triad_rate(probe, true), through = triad_rate(probe, false);
+    limits->read = rate_of(probe, read_chunk, 1);
+    double past = rate_of(probe, triad_past_caches_chunk, 3), through = rate_of(probe, triad_chunk, 3);
     limits->triad = past > through ? past : through;
-    bench_clean_caches(probe);
-    start = bench_now();
-    la_axpy(n, 0, probe->memory + n, probe->memory + 2 * n);
-    limits->in_place = 3 * (double)n * sizeof(float) / (bench_now() - start);
+    limits->in_place = rate_of(probe, axpy_chunk, 3);
 }
 
 double bench_write_rate(const bench_probe *probe)
 {
-    bench_clean_caches(probe);
-    double start = bench_now();
-    la_scale(probe->count, 1, probe->memory);
-    return 2 * (double)probe->count * sizeof(float) / (bench_now() - start);
+    return rate_of(probe, scale_chunk, 2);
 }
 
 /* Sides are cut to what takes some tens of milliseconds: the rate is that of a large product from there on. */

@@ -1,5 +1,5 @@
-/* psgd bench optim: what a step costs beyond the user's function, and steps over many parameters beside the bandwidth
- * of memory, measured between them. */
+/* psgd bench optim: what a step costs beyond the user's function, and steps over many parameters compared with the
+ * memory bandwidth, measured between them. */
 #include "cli/bench/bench.h"
 #include "core/memory.h"
 #include "core/status.h"

@@ -1,4 +1,4 @@
-/* Numbers are read straight into the caller's array where the types agree, else through a small buffer: a file larger
+/* Elements are read straight into the caller's array where the types agree, else through a small buffer: a file larger
  * than memory is no trouble, and a file that shrinks meanwhile is an error, not a crash. */
 #include "data/format/npy.h"
 #include "core/memory.h"
@@ -17,7 +17,7 @@
 #error "npy.c takes the machine to be little-endian"
 #endif
 
-enum { MAGIC = 6, HEADER_MAX = 1 << 20, PIECE = 8192 }; /* bytes, bytes, numbers */
+enum { MAGIC = 6, HEADER_MAX = 1 << 20, PIECE = 8192 }; /* bytes, bytes, elements */
 
 static psgd_status read_bytes(const npy_file *npy, int64_t at, int64_t bytes, void *to)
 {

@@ -1,4 +1,4 @@
-/* Arrays in NumPy's .npy files: f4 and f8 in C order, read in pieces as either number type, and written whole. */
+/* Arrays in NumPy's .npy files: f4 and f8 in C order, read in pieces as either dtype, and written whole. */
 #ifndef PSGD_DATA_FORMAT_NPY_H
 #define PSGD_DATA_FORMAT_NPY_H
 
@@ -18,14 +18,14 @@ typedef struct npy_file {
     bool swapped; /* big-endian */
     int ndim;
     int64_t shape[NPY_MAX_DIMS], count; /* count: the product of shape */
-    int64_t start;                      /* of the numbers in the file, in bytes */
+    int64_t start;                      /* of the elements in the file, in bytes */
 } npy_file;
 
-/* Opens path and checks everything but the numbers themselves; the sentence of a failure names the file. */
+/* Opens path and checks everything but the elements themselves; the sentence of a failure names the file. */
 psgd_status psgd__npy_open(const psgd_context *context, const char *path, npy_file *npy);
 void psgd__npy_close(npy_file *npy); /* harmless on one that is zero or closed */
 
-/* to <- numbers from .. from + count - 1, as the wanted type. */
+/* to <- elements from .. from + count - 1, as the wanted type. */
 psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psgd_dtype wanted, void *to);
 
 /* Reads everything once and refuses the first number that is not finite, or not as the wanted type. */
@@ -34,7 +34,7 @@ psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted);
 /* Refuses a shape other than (any, shape[0], .., shape[modes - 1]); *first is then the size of the first mode. */
 psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first);
 
-/* The header of an array; the caller writes the numbers after it. */
+/* The header of an array; the caller writes the elements after it. */
 psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int ndim, const int64_t *shape);
 
 #endif

@@ -90,7 +90,7 @@ static psgd_status read_shape(cursor *c)
         }
         long long size = strtoll(c->at, &end, 10); /* saturates, and then does not fit below */
         if (!psgd__mul_fits(npy->count, size, &npy->count)) {
-            return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more numbers than can be counted", npy->path);
+            return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more elements than can be counted", npy->path);
         }
         npy->shape[npy->ndim++] = size;
         c->at = *end == 'L' ? end + 1 : end; /* Python 2 wrote 3L */
@@ -138,7 +138,7 @@ static psgd_status accept(cursor *c)
     bool f32 = !strcmp(kind, "f4"), f64 = !strcmp(kind, "f8");
     if (!f32 && !f64) {
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s holds numbers of type '%s'; psgd reads float32 ('<f4') and float64 ('<f8')", npy->path,
+                          "%s holds elements of type '%s'; psgd reads float32 ('<f4') and float64 ('<f8')", npy->path,
                           c->type);
     }
     npy->dtype = f64 ? PSGD_F64 : PSGD_F32;
@@ -149,7 +149,7 @@ static psgd_status accept(cursor *c)
     }
     int64_t bytes;
     if (!psgd__mul_fits(npy->count, (int64_t)psgd_dtype_size(npy->dtype), &bytes)) {
-        return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more numbers than can be counted", npy->path);
+        return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more elements than can be counted", npy->path);
     }
     return PSGD_OK;
 }

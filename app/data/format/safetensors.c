@@ -94,7 +94,7 @@ static psgd_status find(const cJSON *header, const char *path, const named_matri
     if (!two_whole_size(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), place) ||
         place[1] - place[0] != need || place[1] > (double)bytes) {
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s: the numbers of tensor %s are not within the file: it is truncated or "
+                          "%s: the data of tensor %s lies outside the file: it is truncated or "
                           "damaged",
                           path, wanted->name);
     }

@@ -1,4 +1,4 @@
-/* Weights in safetensors files: eight bytes with the length of a JSON header, the header, the numbers. */
+/* Weights in safetensors files: eight bytes with the length of a JSON header, the header, the data. */
 #ifndef PSGD_DATA_FORMAT_SAFETENSORS_H
 #define PSGD_DATA_FORMAT_SAFETENSORS_H
 

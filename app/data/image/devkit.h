@@ -1,5 +1,5 @@
 /* The classes of an ILSVRC development kit: its ground truth numbers them from 1 in an order of its own, and its
- * meta.mat says which folder of training pictures each number means. */
+ * meta.mat says which folder of training images each number means. */
 #ifndef PSGD_DATA_IMAGE_DEVKIT_H
 #define PSGD_DATA_IMAGE_DEVKIT_H
 

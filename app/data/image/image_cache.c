@@ -73,7 +73,7 @@ psgd_status psgd__image_cache_open(const psgd_context *context, const char *path
     if (!whole || memcmp(&self->head, &wanted, sizeof wanted) != 0) {
         psgd__image_cache_close(self);
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s is not the cache of these %lld pictures at %lld x %lld; remove it and it is made again",
+                          "%s is not the cache of these %lld images at %lld x %lld; remove it and it will be rebuilt",
                           path, (long long)files->count, (long long)height, (long long)width);
     }
     *opened = self;
@@ -95,15 +95,15 @@ psgd_status psgd__image_cache_read(const image_cache *self, int64_t index, unsig
     int64_t at = (int64_t)sizeof self->head + index * (bytes + (int64_t)sizeof tail);
     if (pread(self->file, rgb, (size_t)bytes, (off_t)at) != (ssize_t)bytes ||
         pread(self->file, &tail, sizeof tail, (off_t)(at + bytes)) != (ssize_t)sizeof tail) {
-        return psgd__fail(PSGD_ERR_IO, "cannot read picture %lld of the cache %s", (long long)index, self->path);
+        return psgd__fail(PSGD_ERR_IO, "cannot read image %lld of the cache %s", (long long)index, self->path);
     }
     if (!tail.readable) {
-        return psgd__fail(PSGD_ERR_FORMAT, "picture %lld of the cache %s could not be read when it was made",
+        return psgd__fail(PSGD_ERR_FORMAT, "image %lld of the cache %s could not be read when the cache was written",
                           (long long)index, self->path);
     }
     if (psgd__checksum_add(CHECKSUM_START, rgb, bytes) == tail.checksum) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_FORMAT, "picture %lld of the cache %s is damaged: its checksum is wrong",
-                      (long long)index, self->path);
+    return psgd__fail(PSGD_ERR_FORMAT, "image %lld of the cache %s is damaged: its checksum is wrong", (long long)index,
+                      self->path);
 }
 
 psgd_status psgd__image_cache_create(const psgd_context *context, const char *path, const image_files *files,

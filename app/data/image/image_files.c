@@ -35,7 +35,7 @@ static psgd_status grow(const psgd_context *context, void **array, int64_t count
     if (count < *room) return PSGD_OK;
     int64_t more = *room ? 2 * *room : 1024;
     char *grown = psgd__alloc(context, more, size);
-    if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
+    if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
     if (*array) memcpy(grown, *array, (size_t)count * size);
     psgd__free(context, *array);
     *array = grown;
@@ -53,7 +53,7 @@ static psgd_status add_file(image_files *to, const char *folder, const char *nam
     PSGD_TRY(grow(to->context, &files, to->count, &to->room, sizeof *to->file));
     to->file = files;
     char *copy = psgd__strdup(to->context, path);
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
     to->file[to->count++] = (image_file){copy, label};
     return PSGD_OK;
 }
@@ -112,7 +112,7 @@ psgd_status psgd__image_files_match(image_files *to, const image_files *other)
     for (int64_t i = 0; i < own; i++) {
         while (k < other->classes && strcmp(other->class_name[k], to->class_name[i]) < 0) k++;
         if (k == other->classes || strcmp(other->class_name[k], to->class_name[i]) != 0) {
-            return psgd__fail(PSGD_ERR_FORMAT, "the test pictures have a class '%s' that the training pictures lack",
+            return psgd__fail(PSGD_ERR_FORMAT, "the test images have a class '%s' that the training images lack",
                               to->class_name[i]);
         }
         for (; at < to->count && to->file[at].label == i; at++) to->file[at].label = (int)k;
@@ -179,7 +179,7 @@ static psgd_status read_kit(image_files *to, const char *truth)
     return psgd__devkit_read(to->context, path, &to->kit);
 }
 
-/* The name of a picture with or without its ending. */
+/* The name of an image with or without its ending. */
 static bool names_file(const char *word, const char *name)
 {
     size_t length = strlen(word);
@@ -201,7 +201,7 @@ static int find_name(const char *word, struct dirent **names, int count)
     return low < count && names_file(word, names[low]->d_name) ? low : -1;
 }
 
-/* One line of the ground truth: the picture that it is about, and its class; both -1 where it has none of them. */
+/* One line of the ground truth: the image that it is about, and its class; both -1 where it has none of them. */
 static void read_line(const image_files *files, char *line, int number, struct dirent **names, int count, int *image,
                       int *label)
 {
@@ -220,7 +220,7 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
 {
     int number = 0, line_number = 0;
     bool *seen = psgd__alloc(to->context, count, sizeof *seen);
-    psgd_status status = seen ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
+    psgd_status status = seen ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
     for (char *rest = NULL, *line = strtok_r(chars, "\n", &rest); status == PSGD_OK && line;
          line = strtok_r(NULL, "\n", &rest)) {
         int image, label;
@@ -229,7 +229,7 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
         if (image < 0 && label < 0 && line_number == 1) continue; /* the header of a table */
         if (image < 0 || image >= count || label < 0 || seen[image]) {
             status = psgd__fail(PSGD_ERR_FORMAT,
-                                "line %d of %s does not give a picture of %s a class; a class is the name of a "
+                                "line %d of %s does not give an image of %s a class; a class is the name of a "
                                 "training folder or its number, %s",
                                 line_number, truth, folder,
                                 to->kit.count > 0 ? "which meta.mat gives a folder" : "from 0 in the order of names");
@@ -240,7 +240,7 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
         status = add_file(to, folder, names[image]->d_name, label);
     }
     if (status == PSGD_OK && number != count) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "%s has classes for %d of the %d pictures of %s", truth, number, count,
+        status = psgd__fail(PSGD_ERR_FORMAT, "%s has classes for %d of the %d images of %s", truth, number, count,
                             folder);
     }
     psgd__free(to->context, seen);

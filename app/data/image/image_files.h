@@ -1,4 +1,4 @@
-/* Which picture files there are, and of which class each is. */
+/* Which image files exist, and of which class each is. */
 #ifndef PSGD_DATA_IMAGE_IMAGE_FILES_H
 #define PSGD_DATA_IMAGE_IMAGE_FILES_H
 
@@ -26,16 +26,16 @@ typedef struct image_files {
 bool psgd__is_folder(const char *path);
 bool psgd__has_folders(const char *path); /* that are not hidden */
 
-/* Adds every picture of the class folders of a folder. A class folder without pictures is an error. */
+/* Adds every image of the class folders of a folder. A class folder without images is an error. */
 psgd_status psgd__image_files_read(image_files *to, const char *folder);
 
-/* Adds the pictures that lie in the folder itself, as ILSVRC has its validation pictures, with classes from truth, a
- * text with a line for each picture: its class, in the order of their names; or its name and its class. A class is the
+/* Adds the images that lie in the folder itself, as ILSVRC has its validation images, with classes from truth, a
+ * text with a line for each image: its class, in the order of their names; or its name and its class. A class is the
  * name of a class folder, or its number from 0 in the order of names; in a file called ..._ground_truth.txt, which is
  * what ILSVRC's development kit has, the kit's number, which the meta.mat beside that file explains. */
 psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, const char *truth);
 
-/* Before pictures are added: the classes of other files. */
+/* Before images are added: the classes of other files. */
 psgd_status psgd__image_files_share_classes(image_files *to, const image_files *from);
 
 /* Numbers the classes as other files do, by their names. A class that those do not have is an error. */

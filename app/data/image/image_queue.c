@@ -84,7 +84,7 @@ psgd_status psgd__image_queue_create(const psgd_context *context, const image_wo
                                      int64_t bytes, image_queue **created)
 {
     image_queue *self = psgd__alloc(context, 1, sizeof *self);
-    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the queue of pictures");
+    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the queue of images");
     *self = (image_queue){.context = context, .work = *work, .bytes = bytes};
     psgd_status status = work->open(work->data, &self->decoder);
     if (status != PSGD_OK) {
@@ -197,7 +197,7 @@ psgd_status psgd__image_queue_take(image_queue *self, int64_t n, const int64_t *
         r = &self->requests[0];
         if (!begin(self, r, n, index)) {
             pthread_mutex_unlock(&self->lock);
-            return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld pictures", (long long)n);
+            return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld images", (long long)n);
         }
         pthread_cond_broadcast(&self->more);
     }

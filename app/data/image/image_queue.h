@@ -1,4 +1,4 @@
-/* Pictures by number, decoded by threads of their own before they are asked for. */
+/* Images by number, decoded by threads of their own before they are asked for. */
 #ifndef PSGD_DATA_IMAGE_IMAGE_QUEUE_H
 #define PSGD_DATA_IMAGE_IMAGE_QUEUE_H
 
@@ -10,13 +10,13 @@
 
 typedef struct image_queue image_queue;
 
-/* What a picture is cut from: row and column of the crop's corner, and whether columns run backwards. */
+/* What an image is cut from: row and column of the crop's corner, and whether columns run backwards. */
 typedef struct image_place {
     int64_t top, left;
     bool mirrored;
 } image_place;
 
-/* The work of one picture, on any thread, with a decoder that is this thread's: pixels, label and place of item number
+/* The work of one image, on any thread, with a decoder that is this thread's: pixels, label and place of item number
  * index of a request. */
 typedef struct image_work {
     void *data;

@@ -1,10 +1,10 @@
 /* A folder of class folders of JPEGs, as ImageNet has them: images:DIR with DIR/train/<class>/.. and DIR/test/ or
  * DIR/val/, or DIR/<class>/.. with a share held out. Classes are numbered in the order of their names. DIR/val may also
- * be flat, with the classes of its pictures in a file of their own.
+ * be flat, with the classes of its images in a file of their own.
  *
- * Pictures are decoded by threads of their own, those that were announced before they are read. The short side is
+ * Images are decoded by threads of their own, those that were announced before they are read. The short side is
  * resized and the crop taken at the centre, or anywhere; pixels go from 0 to 1, [3, h, w], or from 0 to 255 minus the
- * mean picture. A picture that cannot be read is passed over: the next one in the order of the files takes its place,
+ * mean image. An image that cannot be read is skipped: the next one in the order of the files takes its place,
  * so that a batch is a function of the files and the numbers asked for, whatever the threads. */
 #include "core/clock.h"
 #include "core/rng.h"
@@ -28,11 +28,11 @@ typedef struct image_source {
     source base;
     image_files files;
     int64_t *kept;
-    int64_t height, width; /* of a picture before the crop */
+    int64_t height, width; /* of an image before the crop */
     bool random_crop, mirror, train;
     float *mean; /* [height, width, 3], or NULL */
     bool *bad;   /* [files.count] */
-    bool whole;  /* the queue makes pictures before the crop: for the mean and the cache */
+    bool whole;  /* the queue makes images before the crop: for the mean and the cache */
     image_cache *cache;
     image_queue *queue;
     pthread_mutex_t lock; /* of bad and what the base says about it */
@@ -56,11 +56,11 @@ static psgd_status decoder_open(void *data, void **opened)
 {
     const image_source *self = data;
     image_decoder *decoder = psgd__alloc(self->base.context, 1, sizeof *decoder);
-    if (!decoder) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+    if (!decoder) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
     decoder->self = self;
     decoder->rgb = psgd__alloc(self->base.context, 3 * self->height * self->width, 1);
     psgd_status status = decoder->rgb ? psgd__jpeg_open(self->base.context, &decoder->jpeg)
-                                      : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+                                      : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
     if (status != PSGD_OK) {
         decoder_close(decoder);
         return status;
@@ -98,8 +98,7 @@ static psgd_status read_sample(image_source *self, image_decoder *decoder, int64
         if (status != PSGD_ERR_IO && status != PSGD_ERR_FORMAT) return status;
         mark_bad(self, file);
     }
-    return psgd__fail(PSGD_ERR_FORMAT, "too many pictures in a row cannot be read; the first: %s",
-                      self->base.first_bad);
+    return psgd__fail(PSGD_ERR_FORMAT, "too many images in a row cannot be read; the first: %s", self->base.first_bad);
 }
 
 /* The place of a crop of size in a side: 0 .. room, or a shift by an eighth where there is no room. */
@@ -171,7 +170,7 @@ static void end_queue(image_source *self)
     self->queue = NULL;
 }
 
-/* From pictures one after the other to x [features, n]. */
+/* From images one after the other to x [features, n]. */
 typedef struct turning {
     const image_source *self;
     const image_batch *batch;
@@ -232,7 +231,7 @@ static void images_close(source *base)
     psgd__free(base->context, self);
 }
 
-/* Numbers from .. from + count - 1 times stride of a list, whole pictures. */
+/* Numbers from .. from + count - 1 times stride of a list, whole images. */
 static psgd_status take_stretch(image_source *self, const int64_t *list, int64_t from, int64_t count, int64_t stride,
                                 image_batch *batch)
 {
@@ -295,11 +294,11 @@ static psgd_status find_mean(image_source *self, int64_t threads)
 {
     int64_t size = 3 * self->height * self->width, seen = 0;
     int64_t *sum = psgd__alloc(self->base.context, size, sizeof *sum);
-    if (!sum) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean picture");
+    if (!sum) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean image");
     psgd_status status = start_queue(self, true, threads);
     if (status == PSGD_OK) status = sum_images(self, sum, &seen);
     end_queue(self);
-    if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the pictures can be read");
+    if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the images can be read");
     for (int64_t k = 0; status == PSGD_OK && k < size; k++) self->mean[k] = (float)((double)sum[k] / (double)seen);
     psgd__free(self->base.context, sum);
     return status;
@@ -310,7 +309,7 @@ static psgd_status make_mean(image_source *self, const source_settings *settings
     int64_t size = 3 * self->height * self->width;
     if (!settings->subtract_mean) return PSGD_OK;
     self->mean = psgd__alloc(self->base.context, size, sizeof *self->mean);
-    if (!self->mean) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean picture");
+    if (!self->mean) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean image");
     const image_source *other = (const image_source *)settings->training;
     if (!other) return find_mean(self, threads);
     memcpy(self->mean, other->mean, (size_t)size * sizeof *self->mean);
@@ -322,7 +321,7 @@ static bool exists_in(char path[4096], const char *folder, const char *name)
     return snprintf(path, 4096, "%s/%s", folder, name) < 4096 && access(path, F_OK) == 0;
 }
 
-/* Flat test pictures: classes are those of the training folder. */
+/* Flat test images: classes are those of the training folder. */
 static psgd_status list_flat(image_source *self, const image_source *training, const char *folder, const char *test,
                              const char *truth)
 {
@@ -338,7 +337,7 @@ static psgd_status list_flat(image_source *self, const image_source *training, c
     }
     if (!truth) {
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "the pictures of %s are not in class folders, and there is no val.txt with their classes in "
+                          "the images of %s are not in class folders, and there is no val.txt with their classes in "
                           "%s; --truth FILE names one",
                           test, folder);
     }
@@ -368,11 +367,11 @@ static psgd_status fill(image_source *self, const char *folder, source_split spl
     self->base.classes = self->files.classes;
     self->kept = psgd__alloc(self->base.context, self->files.count, sizeof *self->kept);
     self->bad = psgd__alloc(self->base.context, self->files.count, sizeof *self->bad);
-    if (!self->kept || !self->bad) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of pictures");
+    if (!self->kept || !self->bad) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
     double share = apart ? (split == SPLIT_TEST ? 1 : 0) : settings->holdout;
     self->base.count = psgd__source_hold_out(settings->seed, share, split, self->files.count, self->kept);
     if (self->base.count > 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld pictures leaves nothing", folder,
+    return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld images leaves nothing", folder,
                       settings->holdout, (long long)self->files.count);
 }
 

@@ -23,12 +23,12 @@ struct jpeg_decoder {
 psgd_status psgd__jpeg_open(const psgd_context *context, jpeg_decoder **opened)
 {
     jpeg_decoder *self = psgd__alloc(context, 1, sizeof *self);
-    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
     self->context = context;
     self->handle = tjInitDecompress();
     if (!self->handle) {
         psgd__free(context, self);
-        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
     }
     *opened = self;
     return PSGD_OK;
@@ -51,7 +51,7 @@ static psgd_status make_room(jpeg_decoder *self, buffer *to, int64_t bytes)
     psgd__free(self->context, to->bytes);
     to->room = 0;
     to->bytes = psgd__alloc(self->context, bytes + bytes / 4, 1);
-    if (!to->bytes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a picture of %lld bytes", (long long)bytes);
+    if (!to->bytes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an image of %lld bytes", (long long)bytes);
     to->room = bytes + bytes / 4;
     return PSGD_OK;
 }
@@ -85,7 +85,7 @@ static void choose_scale(int64_t height, int64_t width, int *w, int *h)
     }
 }
 
-/* Whether the segments before the picture have one of Adobe's, which says that its inks are inverted. */
+/* Whether the segments before the image have one of Adobe's, which says that its inks are inverted. */
 static bool has_adobe_marker(const unsigned char *file, unsigned long bytes)
 {
     for (unsigned long at = 2; at + 9 < bytes && file[at] == 0xFF && file[at + 1] != 0xDA;) {
@@ -172,10 +172,10 @@ psgd_status psgd__jpeg_read(jpeg_decoder *self, const char *path, int64_t height
     unsigned long bytes = 0;
     int w = 0, h = 0;
     if (!self->handle) self->handle = tjInitDecompress();
-    if (!self->handle) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode pictures");
+    if (!self->handle) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
     PSGD_TRY(read_file(self, path, &bytes));
     psgd_status status = decode(self, path, bytes, height, width, &w, &h);
-    if (status != PSGD_OK) { /* after a failure a handle may still be in the middle of that picture */
+    if (status != PSGD_OK) { /* after a failure a handle may still be in the middle of that image */
         tjDestroy(self->handle);
         self->handle = NULL;
         return status;

@@ -30,7 +30,7 @@ static inline void write_file(const char *path, const void *bytes, size_t count)
     fclose(file);
 }
 
-/* A picture of one colour, or of three colours in stripes from left to right. */
+/* An image of one colour, or of three colours in stripes from left to right. */
 static inline void write_jpeg(const char *path, int w, int h, int format, const unsigned char *colour, bool stripes)
 {
     int size = tjPixelSize[format];
