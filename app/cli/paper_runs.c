@@ -27,7 +27,8 @@ static bool find_methods(const paper_experiment *experiment, const char *list, c
         int i = 0;
         while (i < known && strcmp(names[i], word) != 0) i++;
         if (i == known || *count == MAX_METHODS) {
-            cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word, psgd__suggest("", word, names, known).words);
+            cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word,
+                          psgd__suggest("", word, names, known).words);
             return false;
         }
         methods[(*count)++] = &experiment->methods[i];

@@ -1,4 +1,5 @@
 /* The loop: steps, records, validation, checkpoints. */
+#include "core/clock.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/checkpoint.h"
@@ -6,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* From where a run starts or resumes to where it ends or is stopped. */
@@ -15,13 +15,6 @@ typedef struct session {
     const train_watch *watch;
     metrics_log *log; /* NULL: a run without a folder */
 } session;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static metrics_time when(const trainer *self)
 {
@@ -217,9 +210,9 @@ static psgd_status train(session *s, bool *stopped)
     trainer *self = s->self;
     if (s->log && !self->resumed) PSGD_TRY(psgd__checkpoint_write(self));
     while (self->now.step < self->total && !*stopped) {
-        double loss, began = now();
+        double loss, began = psgd__seconds();
         PSGD_TRY(psgd__train_step(self, &loss));
-        self->now.seconds += now() - began;
+        self->now.seconds += psgd__seconds() - began;
         *stopped = s->watch && s->watch->stop && *s->watch->stop;
         PSGD_TRY(after_step(s, loss, *stopped));
         if (s->watch && s->watch->step) s->watch->step(s->watch->data, self->now.step, self->total, loss);

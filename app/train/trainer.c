@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "core/memory.h"
-#include "graph/graph.h"
 #include "train/checkpoint.h"
 
 double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product)
 {
-    return g->graph ? (double)psgd__graph_touched(g->graph, gradient, product) : 0;
+    return (double)psgd_graph_resident_bytes(g->graph, gradient, product);
 }
 
 /* theta and gradient, and best weights; v and h, and one of each more; the state, and a copy of it in a checkpoint. */
