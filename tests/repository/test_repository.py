@@ -29,8 +29,6 @@ ROOMS = {
     "paper": ["core", "data", "model", "report", "problem", "train"],
     "cli": ["core", "data", "model", "report", "problem", "train", "paper"],
 }
-# What the command still includes of the library's inside, until the public interface has it.
-OPEN = {("app", name) for name in ("precond/precond.h",)}
 
 # Files of one name are the same idea in two layers. A verb of the command (app/cli) may be named like what it runs, and a
 # kernel (src/la/kernel) like the function that shares it out; these are the others.
@@ -72,8 +70,6 @@ class Repository(unittest.TestCase):
             for name in re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.M):
                 self.assertTrue((SOURCE / "src" / name).exists() or (SOURCE / "app" / name).exists(),
                                 f"{path} includes {name}, which is not there")
-                if (home, name) in OPEN:
-                    continue
                 self.assertIn(name.split("/")[0], [layer, *allowed], f"{path} may not include {name}")
 
     def test_threads_are_started_in_la_only(self):
