@@ -1,8 +1,8 @@
 /* The optimizer, and what a method must provide.
  *
- * optimizer.c and take_step.c check every argument, step/step.c does what all methods share (non-finite values,
- * schedules, the fit of the preconditioners, clipping, weight decay), a method turns gradients into directions. To add
- * one: a file with its table, a line in methods.h. */
+ * optimizer.c, optimizer_create.c and take_step.c check every argument, step/step.c does what all methods share
+ * (non-finite values, schedules, the fit of the preconditioners, clipping, weight decay), a method turns gradients into
+ * directions. To add one: a file with its table, a line in methods.h. */
 #ifndef PSGD_OPTIM_OPTIM_H
 #define PSGD_OPTIM_OPTIM_H
 
@@ -150,5 +150,8 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
 
 OPTIM_TYPED(f32)
 OPTIM_TYPED(f64)
+
+/* The typed function for the dtype of an optimizer. */
+#define OPTIM_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__optim_##function)(__VA_ARGS__)
 
 #endif

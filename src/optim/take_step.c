@@ -2,8 +2,6 @@
 #include "optim/optim.h"
 #include "core/rows.h"
 
-#define TYPED_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__optim_##function)(__VA_ARGS__)
-
 int64_t psgd__part_width(const part *p)
 {
     int64_t product = 1;
@@ -105,8 +103,8 @@ psgd_status psgd_optimizer_step_rows(psgd_optimizer *self, void *const *theta, c
         }
         some += rows && rows[i];
     }
-    return some ? TYPED_CALL(self, step_rows, self, theta, rows, gradient, v, h)
-                : TYPED_CALL(self, step, self, theta, gradient, v, h);
+    return some ? OPTIM_CALL(self, step_rows, self, theta, rows, gradient, v, h)
+                : OPTIM_CALL(self, step, self, theta, gradient, v, h);
 }
 
 psgd_status psgd_optimizer_step(psgd_optimizer *self, void *const *theta, const void *const *gradient,
@@ -119,7 +117,7 @@ psgd_status psgd_optimizer_check(const psgd_optimizer *self, const psgd_rows *co
                                  const void *const *v, const void *const *h)
 {
     PSGD_TRY(check_step(self, rows, gradient, v, h));
-    return TYPED_CALL(self, check, self, rows, gradient, v, h);
+    return OPTIM_CALL(self, check, self, rows, gradient, v, h);
 }
 
 psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
@@ -129,6 +127,6 @@ psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, con
                           tensor);
     }
     PSGD_TRY(check_rows(self, tensor, rows));
-    TYPED_CALL(self, draw_rows, self, tensor, rows, v);
+    OPTIM_CALL(self, draw_rows, self, tensor, rows, v);
     return PSGD_OK;
 }
