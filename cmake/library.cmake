@@ -9,7 +9,10 @@ set(PSGD_LAYERS core la group precond optim graph)
 function(psgd_object name)
   add_library(${name} OBJECT ${ARGN})
   psgd_target(${name})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${LAPACKE_INCLUDE})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  if(NOT PSGD_BLAS STREQUAL "none")
+    target_include_directories(${name} PRIVATE ${LAPACKE_INCLUDE} ${CBLAS_INCLUDE})
+  endif()
   target_link_libraries(${name} PRIVATE ${PSGD_BLAS_TARGETS} OpenMP::OpenMP_C)
 endfunction()
 
@@ -29,7 +32,8 @@ function(psgd_add_layers)
   # Panels of 128 KB live on the stack: a stack that is too small must fault, not overwrite what lies below it.
   check_c_compiler_flag("-Werror -fstack-clash-protection" PSGD_HAVE_STACK_CLASH)
   if(PSGD_HAVE_STACK_CLASH)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/matrix/small_blas.c PROPERTIES
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/matrix/small_blas.c
+                                ${PROJECT_SOURCE_DIR}/src/la/matrix/no_blas.c PROPERTIES
                                 COMPILE_OPTIONS -fstack-clash-protection)
   endif()
   foreach(layer ${PSGD_LAYERS})
@@ -38,7 +42,8 @@ function(psgd_add_layers)
     file(GLOB sources CONFIGURE_DEPENDS src/${layer}/*/*.c)
     list(APPEND typed ${sources})
   endforeach()
-  list(REMOVE_ITEM typed ${kernels})
+  list(REMOVE_ITEM typed ${kernels} ${PSGD_BLAS_UNUSED})
+  list(REMOVE_ITEM untyped ${PSGD_BLAS_UNUSED})
   psgd_object(psgd_untyped ${untyped})
   set(objects $<TARGET_OBJECTS:psgd_untyped>)
 

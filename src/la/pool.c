@@ -26,7 +26,6 @@ enum {
     PREEMPTED = 50000 /* nanoseconds between two looks at the clock that only another process can have taken */
 };
 
-static const double MIN_WORK = 1e5;   /* about 10 microseconds of one thread: below that, waking another costs more */
 static const double BATCH_WORK = 2e4; /* operations that are taken at once */
 
 typedef struct range {
@@ -280,7 +279,7 @@ static void run_job(job *j, int64_t count, double work, void (*part)(void *data,
 
 void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
 {
-    bool worth = count > 1 && count <= UINT32_MAX && work > MIN_WORK;
+    bool worth = count > 1 && count <= UINT32_MAX && work > LA_MIN_WORK;
     if (worth && state == IN_HEAVY_TASK) {
         state = IN_PART;
         run_job(&pool.jobs[INNER], count, work, part, data);

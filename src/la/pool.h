@@ -13,6 +13,8 @@
 #define la_tasks    psgd__la_tasks
 #define la_threads  psgd__la_threads
 
+#define LA_MIN_WORK 1e5 /* operations, about 10 microseconds of one thread: below that, waking another costs more */
+
 /* Calls part(data, i) for i < count, each once, in any order; on the caller's thread alone where work, the number of
  * operations in all, is too little to share. Inside a part it runs on that part's thread. */
 void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data);

@@ -99,7 +99,7 @@ static psgd_status iterate(const lanczos *l, int steps, double *diagonal, double
 /* Eigenvalues of the tridiagonal matrix; weights are the squares of the first entries of its eigenvectors. */
 static psgd_status solve(int done, double *diagonal, double *off_diagonal, double *values, double *weights)
 {
-    double vectors[MAX_STEPS * MAX_STEPS], work[2 * MAX_STEPS];
+    double vectors[MAX_STEPS * MAX_STEPS], work[MAX_STEPS];
     if (!psgd__la_tridiagonal(done, diagonal, off_diagonal, vectors, work)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "the eigenvalues of the spectrum did not converge");
     }

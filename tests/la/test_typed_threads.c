@@ -1,34 +1,35 @@
-/* The same inputs give the same bits: on any number of threads where the library's own loops do the work, on the same
- * number of threads where BLAS does. Sizes are such that the loops are split. */
+/* The same inputs give the same bits on any number of threads. Sizes are such that the work is shared out. */
 #include "support.h"
 
 #include "core/dtype.h"
+#include "la/la.h"
+#include "la/matrix/blas.h"
 #include "la/network/network.h"
 
 typedef struct subject {
     const char *spec;
     int ndim;
     int64_t shape[3];
-    bool own; /* no BLAS in it */
 } subject;
 
 static const subject subjects[] = {
-    {"diag", 1, {200003}, true},
-    {"scale", 1, {200003}, true},
-    {"norm", 1, {100003}, true},
-    {"t(bnorm)", 1, {100003}, true},
-    {"xmat", 1, {100001}, true},
-    {"tri", 1, {701}, true},
-    {"tril", 1, {701}, true},
-    {"kron(diag,norm)", 2, {300, 401}, true},
-    {"kron(t(norm),diag)", 2, {301, 400}, true},
-    {"kron(xmat,diag,scale)", 3, {40, 50, 60}, true},
-    {"sum(diag:70000,norm:70000,scale)", 1, {150000}, true},
-    {"kron(diag,tri)", 2, {300, 301}, true},
-    {"kron(tri,tril)", 2, {257, 129}, true},
-    {"kron(dense,dense)", 2, {120, 70}, false},
-    {"dense", 1, {130}, false},
-    {"block(tri:400,diag:300)", 1, {700}, true},
+    {"diag", 1, {200003}},
+    {"scale", 1, {200003}},
+    {"norm", 1, {100003}},
+    {"t(bnorm)", 1, {100003}},
+    {"xmat", 1, {100001}},
+    {"tri", 1, {701}},
+    {"tril", 1, {701}},
+    {"kron(diag,norm)", 2, {300, 401}},
+    {"kron(t(norm),diag)", 2, {301, 400}},
+    {"kron(xmat,diag,scale)", 3, {40, 50, 60}},
+    {"sum(diag:70000,norm:70000,scale)", 1, {150000}},
+    {"kron(diag,tri)", 2, {300, 301}},
+    {"kron(tri,tril)", 2, {257, 129}},
+    {"kron(dense,dense)", 2, {120, 70}},
+    {"dense", 1, {130}},
+    {"block(tri:400,diag:300)", 1, {700}},
+    {"kron(tri,tril)", 2, {1100, 130}},
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 
@@ -71,12 +72,12 @@ static void compare(const subject *s, const char *norm, int threads, int other)
     free(y);
 }
 
-static void own_loops_do_not_depend_on_the_threads(void **state)
+static void updates_do_not_depend_on_the_threads(void **state)
 {
     (void)state;
     static const char *const norms[] = {"max", "spectral", "second"};
     for (int i = 0; i < SUBJECTS; i++) {
-        for (int k = 0; k < 3 && subjects[i].own; k++) compare(&subjects[i], norms[k], 1, 2 + k);
+        for (int k = 0; k < 3; k++) compare(&subjects[i], norms[k], 1, 2 + k);
     }
 }
 
@@ -97,7 +98,7 @@ static real *random_size(int64_t n, uint64_t *seed)
     return x;
 }
 
-/* Layers: few samples and many, deeper sums than our kernels take, up to where BLAS shares a product out itself. */
+/* Layers: few samples and many, deeper sums than our kernels take. */
 static void products_of_layers_do_not_depend_on_the_threads(void **state)
 {
     (void)state;
@@ -127,12 +128,77 @@ static void products_of_layers_do_not_depend_on_the_threads(void **state)
     }
 }
 
+/* What BLAS computes of sides beyond those of the small kernels, on so many threads. */
+static real *large_products(int threads, int64_t *size)
+{
+    enum { N = 1100, FIBRES = 150, M = 300 };
+    uint64_t seed = 9;
+    real *T = random_size(N * N, &seed), *X = random_size(N * FIBRES, &seed), *R = random_size(N * N, &seed);
+    real *all = malloc((2 * N * N + 4 * N * FIBRES + M * M) * sizeof(real)), *to = all;
+    for (int64_t i = 0; i < N * N; i++) T[i] /= N;
+    for (int64_t i = 0; i < N; i++) T[i * (N + 1)] += 1;
+    assert_ok(psgd_set_threads(threads));
+    for (int k = 0; k < 4; k++, to += N * FIBRES) {
+        memcpy(to, X, N * FIBRES * sizeof(real));
+        view V = k & 1 ? view_rows(to, N, FIBRES) : view_columns(to, N, FIBRES);
+        if (k & 2) la_tri_solve(T, true, false, V);
+        if (!(k & 2)) la_tri_mul(T, false, true, V);
+    }
+    memset(to, 0, N * N * sizeof(real));
+    la_sym_outer(view_rows(X, N, FIBRES), view_columns(X, N, FIBRES), -1, true, false, to);
+    to += N * N;
+    memcpy(to, T, N * N * sizeof(real));
+    la_tri_retract(N, false, (real)0.1, R, to);
+    to += N * N;
+    la_gemm(false, true, M, M, 2 * N, 1, T, 2 * N, R, 2 * N, 0, to, M);
+    *size = to + M * M - all;
+    free(T);
+    free(X);
+    free(R);
+    return all;
+}
+
+static void large_products_do_not_depend_on_the_threads(void **state)
+{
+    (void)state;
+    int64_t size;
+    real *want = large_products(1, &size);
+    for (int threads = 2; threads <= 4; threads++) {
+        real *got = large_products(threads, &size);
+        assert_memory_equal(got, want, (size_t)size * sizeof(real));
+        free(got);
+    }
+    free(want);
+}
+
+/* The program's own settings of BLAS and OpenMP: weak, as there may be no BLAS and no OpenMP. */
+#pragma weak openblas_get_num_threads
+#pragma weak openblas_set_num_threads
+#pragma weak omp_get_max_threads
+int openblas_get_num_threads(void);
+void openblas_set_num_threads(int threads);
+int omp_get_max_threads(void);
+
+static void settings_of_the_program_stay(void **state)
+{
+    (void)state;
+    int64_t size;
+    if (!openblas_get_num_threads) skip();
+    openblas_set_num_threads(3);
+    int before = openblas_get_num_threads(), openmp = omp_get_max_threads ? omp_get_max_threads() : 0;
+    free(large_products(2, &size));
+    assert_int_equal(openblas_get_num_threads(), before);
+    if (omp_get_max_threads) assert_int_equal(omp_get_max_threads(), openmp);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_loops_do_not_depend_on_the_threads),
+        cmocka_unit_test(updates_do_not_depend_on_the_threads),
         cmocka_unit_test(the_same_threads_give_the_same_bits),
         cmocka_unit_test(products_of_layers_do_not_depend_on_the_threads),
+        cmocka_unit_test(large_products_do_not_depend_on_the_threads),
+        cmocka_unit_test(settings_of_the_program_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

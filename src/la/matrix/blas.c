@@ -1,19 +1,45 @@
-/* BLAS glue. Triangles and symmetric sums of small sides have kernels of their own: see block.h. A view is either one
- * row-major matrix whose rows are fibres (inner = 1: Q acts from the right, transposed) or outer matrices whose columns
- * are fibres (Q acts from the left). */
+/* Large products on views, shared out by the thread pool: each part is one call on one thread.
+ *
+ * Sizes up to LA_BLOCK_MAX have kernels of their own: see small_blas.h. A view is either row-major matrices whose rows
+ * are fibres (inner = 1: Q acts from the right, transposed) or matrices whose columns are fibres (Q acts from the
+ * left). How a product is cut depends on its sizes alone, so its bits do not depend on the number of threads. */
 #include "la/matrix/blas.h"
-#include "la/matrix/small_blas.h"
 #include "la/la.h"
+#include "la/matrix/serial.h"
+#include "la/matrix/small_blas.h"
+#include "la/pool.h"
 
-#include <cblas.h>
 #include <limits.h>
+#include <math.h>
 #include <string.h>
 
-#ifdef PSGD_REAL_F64
-#define BLAS(name) cblas_d##name
-#else
-#define BLAS(name) cblas_s##name
-#endif
+enum { GRAIN = 16 }; /* parts begin at multiples of it */
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Parts of that many multiplications. Every part packs its operands for itself, so there are few as long as they are
+ * small. */
+static int64_t parts_of(double work)
+{
+    if (work < 0x1p22) return 1;
+    if (work < 0x1p31) return 4;
+    return work < 0x1p35 ? 8 : (int64_t)(work / 0x1p32);
+}
+
+/* la_parallel counts in operations of a plain loop; a product does about ten of its own in that time. */
+static double effort(double work)
+{
+    return work / 5;
+}
+
+/* Where part i of so many begins, in a length. */
+static int64_t cut(int64_t length, int64_t i, int64_t parts)
+{
+    return i == parts ? length : length * i / parts / GRAIN * GRAIN;
+}
 
 /* Fibres further apart than BLAS can count. */
 static bool far_apart(view X)
@@ -24,15 +50,10 @@ static bool far_apart(view X)
 /* They are taken one by one. */
 static view one_by_one(view X)
 {
-    int64_t fibres = X.outer, spacing = X.ld;
+    int64_t count = X.outer, spacing = X.ld;
     X.outer = 1;
     X.ld = X.n;
-    return fibres > 1 ? view_repeat(X, fibres, spacing) : X;
-}
-
-static CBLAS_TRANSPOSE trans(bool transpose)
-{
-    return transpose ? CblasTrans : CblasNoTrans;
+    return count > 1 ? view_repeat(X, count, spacing) : X;
 }
 
 /* Multiplications of a product between which our kernels are faster, two threads being about twice as fast as one. */
@@ -54,11 +75,38 @@ void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, cons
     la_blas_gemm(ta, tb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
+typedef struct gemm_job {
+    la_factors f;
+    real alpha, beta, *C;
+    int64_t ldc, rows, columns; /* the grid of parts */
+} gemm_job;
+
+static void gemm_part(void *data, int64_t i)
+{
+    const gemm_job *job = data;
+    const la_factors *f = &job->f;
+    int64_t r = i / job->columns, c = i % job->columns;
+    int64_t top = cut(f->m, r, job->rows), left = cut(f->n, c, job->columns);
+    serial_gemm(f->ta, f->tb, cut(f->m, r + 1, job->rows) - top, cut(f->n, c + 1, job->columns) - left, f->k,
+                job->alpha, f->A + (f->ta ? top : top * f->lda), f->lda, f->B + (f->tb ? left * f->ldb : left), f->ldb,
+                job->beta, job->C + top * job->ldc + left, job->ldc);
+}
+
+/* Parts as square as they can be are packed the least. */
 void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                   const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
 {
-    BLAS(gemm)
-    (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
+    double work = (double)m * (double)n * (double)k;
+    int64_t parts = parts_of(work), rows = 1, columns = 1;
+    while (rows * columns < parts && (m >= 4 * GRAIN * rows || n >= 4 * GRAIN * columns)) {
+        if (m / rows >= n / columns) {
+            rows *= 2;
+        } else {
+            columns *= 2;
+        }
+    }
+    gemm_job job = {{ta, tb, m, n, k, A, lda, B, ldb}, alpha, beta, C, ldc, rows, columns};
+    la_parallel(rows * columns, effort(work), gemm_part, &job);
 }
 
 void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose, real alpha, view X, real beta, view Y)
@@ -84,33 +132,46 @@ void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose
     }
 }
 
-static CBLAS_UPLO uplo(bool lower)
+typedef struct tri_job {
+    serial_tri_op op; /* for X from the right where the rows of X are fibres */
+    view X;
+    fibres f;
+    int64_t stripes; /* of fibres, of each matrix */
+} tri_job;
+
+static void tri_part(void *data, int64_t i)
 {
-    return lower ? CblasLower : CblasUpper;
+    const tri_job *job = data;
+    int64_t s = i % job->stripes, from = cut(job->f.each, s, job->stripes);
+    int64_t count = cut(job->f.each, s + 1, job->stripes) - from, n = job->X.n;
+    real *x = fibres_matrix(&job->X, i / job->stripes) + from * job->f.fibre;
+    if (count == 0) return;
+    if (job->op.right) {
+        serial_tri(&job->op, count, n, x, job->X.ld);
+    } else {
+        serial_tri(&job->op, n, count, x, job->X.inner);
+    }
+}
+
+/* X <- op(T) X or op(T)^-1 X; parts are stripes of fibres. */
+static void tri_large(const real *T, bool lower, bool transpose, bool solve, view X)
+{
+    if (far_apart(X)) X = one_by_one(X);
+    bool right = X.inner == 1;
+    tri_job job = {{solve, right, lower, transpose != right, T, X.n}, X, fibres_of(&X), 1};
+    double work = (double)X.n * (double)X.n / 2 * (double)view_fibres(X);
+    int64_t parts = parts_of(work / 8), narrow = 384; /* each stripe packs all of T */
+    if (job.f.matrices == 1 && parts > 1 && job.f.each >= 4 * GRAIN) job.stripes = 2;
+    while (job.f.matrices * job.stripes < parts && job.f.each >= narrow * job.stripes) job.stripes *= 2;
+    la_parallel(job.f.matrices * job.stripes, effort(work), tri_part, &job);
 }
 
 void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 {
     if (X.n <= LA_BLOCK_MAX) {
         la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 1, .transpose = {transpose}});
-        return;
-    }
-    if (far_apart(X)) X = one_by_one(X);
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_tri_mul(T, lower, transpose, view_block(X, b));
-        return;
-    }
-    int n = (int)X.n;
-    if (X.inner == 1) {
-        BLAS(trmm)
-        (CblasRowMajor, CblasRight, uplo(lower), trans(!transpose), CblasNonUnit, (int)X.outer, n, 1, T, n, X.x,
-         (int)X.ld);
-        return;
-    }
-    for (int64_t o = 0; o < X.outer; o++) {
-        BLAS(trmm)
-        (CblasRowMajor, CblasLeft, uplo(lower), trans(transpose), CblasNonUnit, n, (int)X.inner, 1, T, n,
-         X.x + o * X.ld, (int)X.inner);
+    } else {
+        tri_large(T, lower, transpose, false, X);
     }
 }
 
@@ -118,24 +179,8 @@ void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 {
     if (X.n <= LA_BLOCK_MAX) {
         la_block_tri(T, lower, 1, &(la_block_op){.X = X, .solve = true, .count = 1, .transpose = {transpose}});
-        return;
-    }
-    if (far_apart(X)) X = one_by_one(X);
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_tri_solve(T, lower, transpose, view_block(X, b));
-        return;
-    }
-    int n = (int)X.n;
-    if (X.inner == 1) {
-        BLAS(trsm)
-        (CblasRowMajor, CblasRight, uplo(lower), trans(!transpose), CblasNonUnit, (int)X.outer, n, 1, T, n, X.x,
-         (int)X.ld);
-        return;
-    }
-    for (int64_t o = 0; o < X.outer; o++) {
-        BLAS(trsm)
-        (CblasRowMajor, CblasLeft, uplo(lower), trans(transpose), CblasNonUnit, n, (int)X.inner, 1, T, n,
-         X.x + o * X.ld, (int)X.inner);
+    } else {
+        tri_large(T, lower, transpose, true, X);
     }
 }
 
@@ -160,24 +205,50 @@ void la_tri_square(const real *T, bool lower, view X)
     la_tri_mul(T, lower, true, X);
 }
 
-/* The upper or lower triangle of R <- beta R + alpha XX'. */
-static void sym_outer(view X, bool lower, real alpha, real beta, real *R)
+typedef struct outer_job {
+    view A, B;
+    int sign;
+    bool lower, add;
+    real *R;
+    int64_t bands; /* of rows of R */
+} outer_job;
+
+/* Where band i begins: bands have the same share of the triangle. */
+static int64_t band_start(const outer_job *job, int64_t i)
 {
-    if (far_apart(X)) X = one_by_one(X);
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) sym_outer(view_block(X, b), lower, alpha, b ? 1 : beta, R);
-        return;
+    double n = (double)job->A.n, share = (double)i / (double)job->bands;
+    if (i == job->bands) return job->A.n;
+    return (int64_t)(job->lower ? n * sqrt(share) : n - n * sqrt(1 - share)) / GRAIN * GRAIN;
+}
+
+/* Rows top .. bottom - 1 of the triangle: a square on the diagonal and a rectangle next to it. Returns whether R holds
+ * something now that the next is added to. */
+static bool outer_rows(const outer_job *job, const view *X, real alpha, bool add, int64_t top, int64_t bottom)
+{
+    int64_t n = X->n, left = job->lower ? 0 : bottom, width = job->lower ? top : n - bottom, rows = bottom - top;
+    bool turned = X->inner == 1; /* X is fibres x n */
+    int64_t ld = turned ? X->ld : X->inner, step = turned ? 1 : X->inner;
+    fibres f = fibres_of(X);
+    for (int64_t m = 0; m < f.matrices; m++) {
+        const real *x = fibres_matrix(X, m), *own = x + top * step;
+        real beta = add ? 1 : 0, *R = job->R + top * n;
+        serial_syrk(job->lower, turned, rows, f.each, alpha, own, ld, beta, R + top, n);
+        if (width) {
+            serial_gemm(turned, !turned, rows, width, f.each, alpha, own, ld, x + left * step, ld, beta, R + left, n);
+        }
+        add = true;
     }
-    int n = (int)X.n;
-    if (X.inner == 1) {
-        BLAS(syrk)(CblasRowMajor, uplo(lower), CblasTrans, n, (int)X.outer, alpha, X.x, (int)X.ld, beta, R, n);
-        return;
-    }
-    for (int64_t o = 0; o < X.outer; o++) {
-        BLAS(syrk)
-        (CblasRowMajor, uplo(lower), CblasNoTrans, n, (int)X.inner, alpha, X.x + o * X.ld, (int)X.inner, o ? 1 : beta,
-         R, n);
-    }
+    return add;
+}
+
+static void outer_part(void *data, int64_t i)
+{
+    const outer_job *job = data;
+    int64_t top = band_start(job, i), bottom = band_start(job, i + 1);
+    bool add = job->add;
+    if (top == bottom) return;
+    if (job->A.x) add = outer_rows(job, &job->A, 1, add, top, bottom);
+    if (job->B.x) outer_rows(job, &job->B, (real)job->sign, add, top, bottom);
 }
 
 void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R)
@@ -185,13 +256,17 @@ void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R
     int64_t n = A.n;
     if (!A.x && !B.x) {
         if (!accumulate) memset(R, 0, (size_t)(n * n) * sizeof(real));
-    } else if (n <= LA_BLOCK_MAX) {
-        la_block_outer(A, B, sign, lower, accumulate, R);
-    } else {
-        /* beta = 0 overwrites, whatever stood in R. */
-        if (A.x) sym_outer(A, lower, 1, accumulate ? 1 : 0, R);
-        if (B.x) sym_outer(B, lower, (real)sign, accumulate || A.x ? 1 : 0, R);
+        return;
     }
+    if (n <= LA_BLOCK_MAX) {
+        la_block_outer(A, B, sign, lower, accumulate, R);
+        return;
+    }
+    if (far_apart(A)) A = one_by_one(A);
+    if (far_apart(B)) B = one_by_one(B);
+    double work = (double)n * (double)n / 2 * (double)(view_fibres(A) + (A.x && B.x ? view_fibres(B) : 0));
+    outer_job job = {A, B, sign, lower, accumulate, R, parts_of(work)};
+    la_parallel(job.bands, effort(work), outer_part, &job);
 }
 
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
@@ -216,6 +291,33 @@ void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
     }
 }
 
+/* The corner of a product of two triangles: Tc <- Tc Q, then Qc <- T Qc + Tc. */
+typedef struct corner_job {
+    serial_tri_op by_Q, by_T;
+    int64_t rows, columns, ld, parts;
+    real *Tc, *Qc;
+} corner_job;
+
+static void corner_rows(void *data, int64_t i)
+{
+    const corner_job *job = data;
+    int64_t from = cut(job->rows, i, job->parts), count = cut(job->rows, i + 1, job->parts) - from;
+    if (count) serial_tri(&job->by_Q, count, job->columns, job->Tc + from * job->ld, job->ld);
+}
+
+static void corner_columns(void *data, int64_t part)
+{
+    const corner_job *job = data;
+    int64_t from = cut(job->columns, part, job->parts), count = cut(job->columns, part + 1, job->parts) - from;
+    if (!count) return;
+    serial_tri(&job->by_T, job->rows, count, job->Qc + from, job->ld);
+    for (int64_t i = 0; i < job->rows; i++) {
+        real *to = job->Qc + i * job->ld + from;
+        const real *own = job->Tc + i * job->ld + from;
+        for (int64_t j = 0; j < count; j++) to[j] += own[j];
+    }
+}
+
 /* Q <- TQ. [T11 T12; 0 T22] [Q11 Q12; 0 Q22]: the corner is T11 Q12 + T12 Q22, then each half by itself. Lower
  * triangles are the same with the halves exchanged. T is destroyed. */
 static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
@@ -225,18 +327,18 @@ static void tri_product(int64_t n, int64_t ld, bool lower, real *T, real *Q)
         return;
     }
     int64_t h = n / 2, g = n - h;
+    double work = (double)h * (double)h * (double)h / 2;
     real *T22 = T + h * ld + h, *Q22 = Q + h * ld + h;
-    real *Tc = lower ? T + h * ld : T + h, *Qc = lower ? Q + h * ld : Q + h;
-    int rows = (int)(lower ? g : h), columns = (int)(lower ? h : g);
-    BLAS(trmm)
-    (CblasRowMajor, CblasRight, uplo(lower), CblasNoTrans, CblasNonUnit, rows, columns, 1, lower ? Q : Q22, (int)ld, Tc,
-     (int)ld);
-    BLAS(trmm)
-    (CblasRowMajor, CblasLeft, uplo(lower), CblasNoTrans, CblasNonUnit, rows, columns, 1, lower ? T22 : T, (int)ld, Qc,
-     (int)ld);
-    for (int i = 0; i < rows; i++) {
-        for (int j = 0; j < columns; j++) Qc[i * ld + j] += Tc[i * ld + j];
-    }
+    corner_job job = {.by_Q = {.right = true, .lower = lower, .T = lower ? Q : Q22, .ldt = ld},
+                      .by_T = {.lower = lower, .T = lower ? T22 : T, .ldt = ld},
+                      .rows = lower ? g : h,
+                      .columns = lower ? h : g,
+                      .ld = ld,
+                      .parts = parts_of(work / 8),
+                      .Tc = lower ? T + h * ld : T + h,
+                      .Qc = lower ? Q + h * ld : Q + h};
+    la_parallel(job.parts, effort(work), corner_rows, &job);
+    la_parallel(job.parts, effort(work), corner_columns, &job);
     tri_product(h, ld, lower, T, Q);
     tri_product(g, ld, lower, T22, Q22);
 }

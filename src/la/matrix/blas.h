@@ -1,4 +1,4 @@
-/* CBLAS and LAPACK on views, for both number types. Matrices are row-major. */
+/* Products, solves and spectra on views, for both dtypes. Matrices are row-major. */
 #ifndef PSGD_LA_MATRIX_BLAS_H
 #define PSGD_LA_MATRIX_BLAS_H
 
@@ -38,29 +38,29 @@ void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R
 /* R <- beta R + alpha XY', X.n x Y.n, summed over all fibres, which X and Y share. */
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R);
 
-/* Q <- Q - c R Q for two triangles of the same side, n^3/3 flops; R is destroyed. */
+/* Q <- Q - c R Q for two n x n triangles, n^3/3 flops; R is destroyed. */
 void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q);
 
 /* C <- beta C + alpha op(A) op(B), C m x n, inner dimension k, leading dimensions as row-major CBLAS wants them. */
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
              int64_t ldb, real beta, real *C, int64_t ldc);
 
-/* The same by BLAS, whatever the sizes. */
+/* The same without the kernels of small_blas.h, whatever the sizes. */
 void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                   const real *B, int64_t ldb, real beta, real *C, int64_t ldc);
 
-/* M <- M^-1 by LU. pivots has n ints, work n * 32 numbers. false where M is singular; M is then destroyed. */
+/* M <- M^-1 by LU. pivots has n ints, work 32 n elements. false where M is singular; M is then destroyed. */
 bool la_invert(int64_t n, real *M, int *pivots, real *work);
 
-/* Smallest and largest singular value of the n x n matrix M, which is destroyed; work has la_svd_work(n) numbers. */
+/* Smallest and largest singular value of the n x n matrix M, which is destroyed; work has la_svd_work(n) elements. */
 bool la_svd_range(int64_t n, real *M, real *work, double *smallest, double *largest);
 static inline int64_t la_svd_work(int64_t n)
 {
-    return n + 16 * n + 64 * n;
+    return 81 * n;
 }
 
 /* to <- M^power for the symmetric n x n matrix M, which is destroyed; eigenvalues below epsilon times the largest count
- * as that. work has la_sym_power_work(n) numbers. false, with to as it was, where the iteration fails or M is zero. */
+ * as that. work has la_sym_power_work(n) elements. false, with to as it was, where the iteration fails or M is zero. */
 bool la_sym_power(int64_t n, real *M, double power, real *to, real *work);
 static inline int64_t la_sym_power_work(int64_t n)
 {

@@ -1,5 +1,5 @@
 #include "la/matrix/small_blas.h"
-#include "la/tasks.h"
+#include "la/pool.h"
 #include "la/array/dispatch.h"
 
 #include <string.h>
@@ -7,32 +7,20 @@
 enum {
     LINE = 64,
     PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real),
-    GATHERED = (1 << 17) / (int)sizeof(real), /* numbers of fibres that are gathered at a time */
-    MAX_GATHERED = 128                        /* fibres: with a block of R they fit the first-level cache */
+    GATHERED = (1 << 17) / (int)sizeof(real), /* elements of the fibres that are gathered at a time */
+    MAX_GATHERED = 128,                       /* fibres: with a block of R they fit the first-level cache */
+    FEW_PARTS = 8                             /* fewer than that are cut into smaller ones */
 };
 
-static const double PARALLEL = 1e6; /* flops below which one thread is faster */
+/* la_parallel counts in operations of a plain loop; these kernels do about ten in that time. */
+static double effort(double flops)
+{
+    return flops / 10;
+}
 
 static inline int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
-}
-
-/* The fibres of a view as matrices: entry i of fibre j of one is x[i entry + j fibre]. */
-typedef struct fibres {
-    int64_t matrices, each, entry, fibre;
-} fibres;
-
-static fibres fibres_of(const view *X)
-{
-    return X->inner == 1 ? (fibres){X->blocks, X->outer, 1, X->ld}
-                         : (fibres){X->blocks * X->outer, X->inner, X->inner, 1};
-}
-
-/* Matrix m of the view as fibres_of counts them. */
-static real *matrix(const view *X, int64_t m)
-{
-    return X->inner == 1 ? X->x + (X->levels ? view_block_at(X, m) : 0) : view_matrix(X, m);
 }
 
 static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
@@ -41,7 +29,7 @@ static void one_panel(const la_kernels *k, const real *T, bool lower, const la_b
     _Alignas(LINE) real P[PANEL_SIZE];
     int64_t n = op->X.n;
     fibres f = fibres_of(&op->X);
-    real *x = matrix(&op->X, m) + from * f.fibre;
+    real *x = fibres_matrix(&op->X, m) + from * f.fibre;
     k->panel_load(n, width, x, f.entry, f.fibre, P);
     for (int i = 0; i < op->count; i++) {
         bool turned = op->transpose[i];
@@ -51,62 +39,47 @@ static void one_panel(const la_kernels *k, const real *T, bool lower, const la_b
     k->panel_store(n, width, P, x, f.entry, f.fibre);
 }
 
-/* Half panels of one op. */
-static int64_t halves(const la_kernels *k, const la_block_op *op)
-{
-    fibres f = fibres_of(&op->X);
-    return f.matrices * ((2 * f.each + k->panel - 1) / k->panel);
-}
-
-/* Half panels first .. last - 1, two at a time where they are neighbours. */
-static void some_halves(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t first,
-                        int64_t last)
-{
-    fibres f = fibres_of(&op->X);
-    int64_t half = k->panel / 2, row = (f.each + half - 1) / half;
-    for (int64_t at = first; at < last;) {
-        int64_t within = at % row, take = smaller(2, smaller(last - at, row - within)), from = within * half;
-        one_panel(k, T, lower, op, at / row, from, smaller(take * half, f.each - from));
-        at += take;
-    }
-}
-
 typedef struct tri_job {
     const real *T;
     bool lower;
-    int count;
     const la_block_op *ops;
-    int64_t total; /* half panels */
+    int64_t width; /* fibres of a part, a panel or half of one */
 } tri_job;
 
-/* Each thread takes fibres that are neighbours: none writes near another, and of two ops each thread has one, if they
- * are of the same shape, as it had in the call before. */
-static void tri_part(void *data, int part, int parts)
+static int64_t tri_parts(const la_block_op *op, int64_t width)
+{
+    fibres f = fibres_of(&op->X);
+    return f.matrices * ((f.each + width - 1) / width);
+}
+
+static void tri_part(void *data, int64_t i)
 {
     const tri_job *job = data;
-    const la_kernels *k = la_kernel();
-    int64_t first = job->total * part / parts, last = job->total * (part + 1) / parts;
-    for (int i = 0; i < job->count; i++) {
-        int64_t own = halves(k, &job->ops[i]);
-        some_halves(k, job->T, job->lower, &job->ops[i], first > 0 ? first : 0, smaller(last, own));
-        first -= own;
-        last -= own;
-    }
+    const la_block_op *op = job->ops;
+    for (int64_t own; i >= (own = tri_parts(op, job->width)); op++) i -= own;
+    fibres f = fibres_of(&op->X);
+    int64_t row = (f.each + job->width - 1) / job->width, from = i % row * job->width;
+    one_panel(la_kernel(), job->T, job->lower, op, i / row, from, smaller(job->width, f.each - from));
 }
 
 void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
 {
-    tri_job job = {T, lower, count, ops, 0};
+    tri_job job = {T, lower, ops, la_kernel()->panel};
     double work = 0;
+    int64_t parts = 0;
     for (int i = 0; i < count; i++) {
-        job.total += halves(la_kernel(), &ops[i]);
+        parts += tri_parts(&ops[i], job.width);
         work += (double)ops[i].X.n * (double)ops[i].X.n * (double)view_fibres(ops[i].X) * ops[i].count;
     }
-    psgd__share(job.total > 1 && work > PARALLEL, tri_part, &job);
+    if (parts < FEW_PARTS && effort(work) > LA_MIN_WORK) {
+        job.width /= 2;
+        parts = 0;
+        for (int i = 0; i < count; i++) parts += tri_parts(&ops[i], job.width);
+    }
+    la_parallel(parts, effort(work), tri_part, &job);
 }
 
-/* Blocks of rows or columns go to the threads in turn, there and back, so that long and short ones are shared evenly.
- */
+/* Blocks of rows go to the parts in turn, there and back, so that long and short ones are shared evenly. */
 static bool owns(int64_t index, int part, int parts)
 {
     int64_t turn = index % (2 * parts);
@@ -118,15 +91,16 @@ typedef struct outer_job {
     int sign;
     bool lower, add;
     real *R;
+    int parts; /* every one of them gathers all fibres, so there are no more than threads */
 } outer_job;
 
 /* The blocks of R that are this part's, over some fibres: X has count of them. */
-static void add_fibres(const la_kernels *k, const outer_job *job, int part, int parts, int64_t count, const real *X,
-                       real sign, bool add)
+static void add_fibres(const la_kernels *k, const outer_job *job, int part, int64_t count, const real *X, real sign,
+                       bool add)
 {
     int64_t n = job->A.n;
     for (int64_t b = 0; b * k->block < n; b++) {
-        if (!owns(b, part, parts)) continue;
+        if (!owns(b, part, job->parts)) continue;
         int64_t i = b * k->block, rows = smaller(k->block, n - i);
         int64_t left = job->lower ? 0 : i, right = job->lower ? i + rows : n;
         k->panel_product(&(la_panel_product){.rows = rows,
@@ -146,7 +120,7 @@ static void add_fibres(const la_kernels *k, const outer_job *job, int part, int 
 }
 
 /* Returns whether R holds something now that the next is added to. */
-static bool add_view(const outer_job *job, int part, int parts, const view *X, real sign, bool add)
+static bool add_view(const outer_job *job, int part, const view *X, real sign, bool add)
 {
     _Alignas(LINE) real gathered[GATHERED + LA_PANEL_BYTES / sizeof(real)];
     const la_kernels *k = la_kernel();
@@ -156,26 +130,26 @@ static bool add_view(const outer_job *job, int part, int parts, const view *X, r
     for (int64_t m = 0; m < f.matrices; m++) {
         for (int64_t from = 0; from < f.each; from += max) {
             int64_t count = smaller(max, f.each - from);
-            k->gather(count, n, matrix(X, m) + from * f.fibre, f.entry, f.fibre, gathered);
-            add_fibres(k, job, part, parts, count, gathered, sign, add);
+            k->gather(count, n, fibres_matrix(X, m) + from * f.fibre, f.entry, f.fibre, gathered);
+            add_fibres(k, job, part, count, gathered, sign, add);
             add = true;
         }
     }
     return add;
 }
 
-static void outer_part(void *data, int part, int parts)
+static void outer_part(void *data, int64_t part)
 {
     const outer_job *job = data;
-    bool add = job->A.x ? add_view(job, part, parts, &job->A, 1, job->add) : job->add;
-    if (job->B.x) (void)add_view(job, part, parts, &job->B, (real)job->sign, add);
+    bool add = job->A.x ? add_view(job, (int)part, &job->A, 1, job->add) : job->add;
+    if (job->B.x) (void)add_view(job, (int)part, &job->B, (real)job->sign, add);
 }
 
 void la_block_outer(view A, view B, int sign, bool lower, bool add, real *R)
 {
-    outer_job job = {A, B, sign, lower, add, R};
     double work = (double)A.n * (double)A.n * (double)view_fibres(A) * (A.x && B.x ? 2 : 1);
-    psgd__share(work > PARALLEL, outer_part, &job);
+    outer_job job = {A, B, sign, lower, add, R, effort(work) > LA_MIN_WORK ? la_threads() : 1};
+    la_parallel(job.parts, effort(work), outer_part, &job);
 }
 
 /* Columns from .. of Q where they are not zero, with T cut to match. */
@@ -209,22 +183,19 @@ typedef struct product_job {
     real c, *Q;
 } product_job;
 
-static void product_part(void *data, int part, int parts)
+static void product_part(void *data, int64_t i)
 {
     const product_job *job = data;
     const la_kernels *k = la_kernel();
-    int64_t count = (job->T.n + k->panel - 1) / k->panel;
-    for (int64_t i = 0; i < count; i++) { /* the longest first */
-        if (!owns(i, part, parts)) continue;
-        product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q);
-    }
+    int64_t count = (job->T.n + k->panel - 1) / k->panel; /* the longest first */
+    product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q);
 }
 
 void la_block_product(int64_t n, int64_t ld, bool lower, bool retract, real c, const real *T, real *Q)
 {
+    int64_t panel = la_kernel()->panel;
     product_job job = {{.T = T, .n = n, .row = ld, .column = 1, .lower = lower}, retract, c, Q};
-    double work = (double)n * (double)n * (double)n / 3;
-    psgd__share(work > PARALLEL, product_part, &job);
+    la_parallel((n + panel - 1) / panel, effort((double)n * (double)n * (double)n / 3), product_part, &job);
 }
 
 typedef struct gemm_job {
@@ -232,7 +203,7 @@ typedef struct gemm_job {
     real alpha;
     bool add;
     real *C;
-    int64_t ldc;
+    int64_t ldc, cuts; /* of the rows of each panel */
 } gemm_job;
 
 /* Columns from .. of C, rows top .. bottom - 1. */
@@ -257,23 +228,21 @@ static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, i
                                          .C = job->C + top * job->ldc + from});
 }
 
-/* Where the panels cannot be shared evenly, each thread takes a part of the rows of all of them. */
-static void gemm_part(void *data, int part, int parts)
+static void gemm_part(void *data, int64_t i)
 {
     const gemm_job *job = data;
     const la_kernels *k = la_kernel();
-    int64_t m = job->factors->m, panels = (job->factors->n + k->panel - 1) / k->panel;
-    int64_t blocks = (m + k->block - 1) / k->block, cuts = panels % parts ? parts : 1;
-    for (int64_t i = panels * cuts * part / parts; i < panels * cuts * (part + 1) / parts; i++) {
-        int64_t cut = i % cuts;
-        gemm_panel(k, job, i / cuts * k->panel, blocks * cut / cuts * k->block,
-                   smaller(m, blocks * (cut + 1) / cuts * k->block));
-    }
+    int64_t m = job->factors->m, blocks = (m + k->block - 1) / k->block, cuts = job->cuts, cut = i % cuts;
+    gemm_panel(k, job, i / cuts * k->panel, blocks * cut / cuts * k->block,
+               smaller(m, blocks * (cut + 1) / cuts * k->block));
 }
 
+/* Where there are few panels, a part is some of the rows of one. */
 void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t ldc)
 {
-    gemm_job job = {f, alpha, add, C, ldc};
+    const la_kernels *k = la_kernel();
     double work = 2 * (double)f->m * (double)f->n * (double)f->k;
-    psgd__share(work > PARALLEL, gemm_part, &job);
+    int64_t panels = (f->n + k->panel - 1) / k->panel, cuts = smaller(FEW_PARTS / panels, f->m / (4 * k->block));
+    gemm_job job = {f, alpha, add, C, ldc, cuts > 1 && effort(work) > LA_MIN_WORK ? cuts : 1};
+    la_parallel(panels * job.cuts, effort(work), gemm_part, &job);
 }

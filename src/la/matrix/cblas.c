@@ -1,0 +1,78 @@
+/* serial.h by CBLAS and LAPACK. A row-major matrix is its transpose in column-major: to the inverse, singular values
+ * and symmetric matrices that makes no difference. */
+#include "la/matrix/serial.h"
+#include "la/openblas.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+
+#ifdef PSGD_REAL_F64
+#define BLAS(name)   cblas_d##name
+#define LAPACK(name) LAPACKE_d##name##_work
+#else
+#define BLAS(name)   cblas_s##name
+#define LAPACK(name) LAPACKE_s##name##_work
+#endif
+
+static CBLAS_TRANSPOSE trans(bool transpose)
+{
+    return transpose ? CblasTrans : CblasNoTrans;
+}
+
+static CBLAS_UPLO uplo(bool lower)
+{
+    return lower ? CblasLower : CblasUpper;
+}
+
+void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
+                 const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
+{
+    int before = psgd__blas_enter();
+    BLAS(gemm)
+    (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
+    psgd__blas_leave(before);
+}
+
+void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
+                 real *C, int64_t ldc)
+{
+    int before = psgd__blas_enter();
+    BLAS(syrk)
+    (CblasRowMajor, uplo(lower), trans(transpose), (int)n, (int)k, alpha, A, (int)lda, beta, C, (int)ldc);
+    psgd__blas_leave(before);
+}
+
+void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X, int64_t ldx)
+{
+    int before = psgd__blas_enter();
+    (op->solve ? BLAS(trsm) : BLAS(trmm))(CblasRowMajor, op->right ? CblasRight : CblasLeft, uplo(op->lower),
+                                          trans(op->transpose), CblasNonUnit, (int)rows, (int)columns, 1, op->T,
+                                          (int)op->ldt, X, (int)ldx);
+    psgd__blas_leave(before);
+}
+
+bool serial_invert(int64_t n, real *M, int *pivots, real *work)
+{
+    int m = (int)n, before = psgd__blas_enter();
+    bool done = LAPACK(getrf)(LAPACK_COL_MAJOR, m, m, M, m, pivots) == 0 &&
+                LAPACK(getri)(LAPACK_COL_MAJOR, m, M, m, pivots, work, m * 32) == 0;
+    psgd__blas_leave(before);
+    return done;
+}
+
+bool serial_singular(int64_t n, real *M, real *values, real *work)
+{
+    int m = (int)n, before = psgd__blas_enter();
+    real none;
+    bool done = LAPACK(gesvd)(LAPACK_COL_MAJOR, 'N', 'N', m, m, M, m, values, &none, 1, &none, 1, work, 80 * m) == 0;
+    psgd__blas_leave(before);
+    return done;
+}
+
+bool serial_sym_eigen(int64_t n, real *M, real *values, real *work)
+{
+    int m = (int)n, before = psgd__blas_enter();
+    bool done = LAPACK(syev)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, work, 34 * m) == 0;
+    psgd__blas_leave(before);
+    return done;
+}

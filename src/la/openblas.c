@@ -1,0 +1,85 @@
+/* OpenBLAS comes in three flavours. The serial one needs nothing. In the OpenMP one the number of threads is a setting
+ * of the calling thread. In the one with pthreads it is one of the process: the first thread that enters sets it, the
+ * last that leaves restores it; newer versions have a setting per thread. All of these are weak, so that any other
+ * CBLAS links as well, and OpenMP is not ours to link. */
+#include "la/openblas.h"
+
+#include <pthread.h>
+
+#pragma weak openblas_get_parallel
+#pragma weak openblas_get_num_threads
+#pragma weak openblas_set_num_threads
+#pragma weak openblas_set_num_threads_local
+#pragma weak omp_get_max_threads
+#pragma weak omp_set_num_threads
+int openblas_get_parallel(void);
+int openblas_get_num_threads(void);
+void openblas_set_num_threads(int threads);
+int openblas_set_num_threads_local(int threads);
+int omp_get_max_threads(void);
+void omp_set_num_threads(int threads);
+
+enum { SERIAL, PTHREADS, OPENMP }; /* as openblas_get_parallel says */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int inside, restored; /* threads between enter and leave; the number of threads that the last of them restores */
+
+static void enter_process(void)
+{
+    pthread_mutex_lock(&lock);
+    if (inside++ == 0) {
+        restored = openblas_get_num_threads();
+        if (restored != 1) openblas_set_num_threads(1);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void leave_process(void)
+{
+    pthread_mutex_lock(&lock);
+    if (--inside == 0 && restored != 1) openblas_set_num_threads(restored);
+    pthread_mutex_unlock(&lock);
+}
+
+static int flavour(void)
+{
+    return openblas_get_parallel ? openblas_get_parallel() : SERIAL;
+}
+
+int psgd__blas_enter(void)
+{
+    switch (flavour()) {
+    case OPENMP:
+        if (omp_get_max_threads && omp_set_num_threads) {
+            int before = omp_get_max_threads();
+            if (before != 1) omp_set_num_threads(1);
+            return before;
+        }
+        break;
+    case PTHREADS:
+        if (openblas_set_num_threads_local) return openblas_set_num_threads_local(1);
+        if (openblas_get_num_threads && openblas_set_num_threads) enter_process();
+        break;
+    default:
+        break;
+    }
+    return 1;
+}
+
+void psgd__blas_leave(int before)
+{
+    switch (flavour()) {
+    case OPENMP:
+        if (before != 1) omp_set_num_threads(before);
+        break;
+    case PTHREADS:
+        if (openblas_set_num_threads_local) {
+            openblas_set_num_threads_local(before);
+        } else if (openblas_get_num_threads && openblas_set_num_threads) {
+            leave_process();
+        }
+        break;
+    default:
+        break;
+    }
+}
