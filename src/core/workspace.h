@@ -27,7 +27,7 @@ int64_t psgd__work_reserve(workspace *work, int64_t count, size_t size); /* retu
 psgd_status psgd__work_commit(workspace *work);
 void psgd__work_free(workspace *work);
 
-/* The slice that this thread works in: 0 but where psgd__side_by_side runs tasks. */
+/* The slice that this thread works in: 0 but where la_tasks runs one. */
 extern _Thread_local int psgd__work_slice;
 
 static inline void *psgd__work_at(const workspace *work, int64_t offset)

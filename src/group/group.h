@@ -74,7 +74,7 @@ typedef psgd_status (*group_unit)(group *unit, const group_pair *pair, void *dat
 
 typedef struct group_cost {
     double update_flops, update_bytes, apply_flops, apply_bytes;
-    double shared_flops; /* of these, those of products that free threads take part in: psgd__share */
+    double shared_flops; /* of these, those of products that free threads take part in: la_parallel */
 } group_cost;
 
 /* A part of a family's own update, which is normalised on its own, as normalisers see it. */

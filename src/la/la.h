@@ -1,4 +1,4 @@
-/* Numerical work on views: every hot loop and every OpenMP pragma of the library is in this folder.
+/* Numerical work on views: every hot loop and the thread pool of the library are in this folder.
  *
  * Results do not depend on the number of threads: work is split by fixed sizes and sums are combined in a fixed order.
  */

@@ -27,6 +27,7 @@ enum {
 };
 
 static const double BATCH_WORK = 2e4; /* operations that are taken at once */
+static const double ENOUGH_WORK = 1e9;
 
 typedef struct range {
     _Alignas(LINE) _Atomic uint64_t left;
@@ -294,6 +295,30 @@ void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i)
     }
 }
 
+typedef struct chunks {
+    int64_t n, chunk;
+    void (*body)(const void *data, int64_t from, int64_t count);
+    const void *data;
+} chunks;
+
+static void run_chunk(void *data, int64_t i)
+{
+    const chunks *c = data;
+    int64_t from = i * c->chunk, left = c->n - from;
+    c->body(c->data, from, left < c->chunk ? left : c->chunk);
+}
+
+void la_chunks(int64_t n, int64_t chunk, int64_t alone, void (*body)(const void *data, int64_t from, int64_t count),
+               const void *data)
+{
+    if (n <= alone) {
+        body(data, 0, n);
+        return;
+    }
+    chunks c = {n, chunk, body, data};
+    la_parallel((n + chunk - 1) / chunk, ENOUGH_WORK, run_chunk, &c);
+}
+
 typedef struct tasks {
     bool (*heavy)(void *data, int i);
     void (*task)(void *data, int i);
@@ -372,5 +397,5 @@ int psgd_threads(void)
 
 void psgd_parallel(int64_t count, void (*part)(void *data, int64_t i), void *data)
 {
-    la_parallel(count, 1e9, part, data);
+    la_parallel(count, ENOUGH_WORK, part, data);
 }

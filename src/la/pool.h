@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define la_parallel psgd__la_parallel
+#define la_chunks   psgd__la_chunks
 #define la_tasks    psgd__la_tasks
 #define la_threads  psgd__la_threads
 
@@ -18,6 +19,11 @@
 /* Calls part(data, i) for i < count, each once, in any order; on the caller's thread alone where work, the number of
  * operations in all, is too little to share. Inside a part it runs on that part's thread. */
 void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data);
+
+/* Calls body(data, from, count) for stretches of chunk elements of n, the last one shorter; with all n at once where
+ * they are at most alone. */
+void la_chunks(int64_t n, int64_t chunk, int64_t alone, void (*body)(const void *data, int64_t from, int64_t count),
+               const void *data);
 
 /* Calls task(data, i) for i < count, on at most that many threads; each thread works in a slice of its own of any
  * workspace that has slices. The caller runs the heavy tasks, one after the other, and threads that have run out of

@@ -1,7 +1,7 @@
 /* A strided view of the n-long fibres of a tensor.
  *
- * A fibre runs along one mode of a tensor in C order: entry i of fibre (o, j) is x[o * pitch + i * inner + j], with
- * o < outer and j < inner. inner is the product of the later modes, so entries of a fibre are inner apart; pitch is n *
+ * A fibre runs along one mode of a tensor in C order: entry i of fibre (o, j) is x[o * ld + i * inner + j], with
+ * o < outer and j < inner. inner is the product of the later modes, so entries of a fibre are inner apart; ld is n *
  * inner for a whole tensor and more for a slice of one. Splitting the mode of a slice adds a level: blocks of all that,
  * evenly spaced, and blocks of blocks. This form is closed under what composites need: slices along the mode, splitting
  * the mode, and several tensors at once. */
@@ -24,7 +24,7 @@ typedef struct view {
     int64_t count[VIEW_LEVELS], spacing[VIEW_LEVELS];
 } view;
 
-/* outer vectors of n numbers, one after the other. */
+/* outer vectors of n elements, one after the other. */
 static inline view view_rows(real *x, int64_t n, int64_t outer)
 {
     return (view){.x = x, .n = n, .inner = 1, .outer = outer, .ld = n, .blocks = 1};

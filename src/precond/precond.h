@@ -85,7 +85,7 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
                                           workspace *shared, const precond_segments *segments, psgd_precond **precond);
 
 /* So small that one thread does it best, in a workspace that has room for several such. */
-bool psgd__precond_runs_beside(const psgd_precond *self);
+bool psgd__precond_concurrent(const psgd_precond *self);
 bool psgd__precond_is_heavy(const psgd_precond *self); /* but its products are worth several threads */
 
 /* Refuses a preconditioner whose group mixes rows or whose settings need whole gradients. */

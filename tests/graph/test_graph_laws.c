@@ -144,7 +144,7 @@ static psgd_node scene_points(scene *s)
     psgd_node x = below(s, 2) ? live(s, 4, shape) : data(s, 4, shape, 0), W = matrix(s, 16, window * window * 16 + 1);
     psgd_node y = psgd_graph_convolution(s->graph, x, W, window, window, 1, padding);
     la_conv rule = {.c = 16, .out = 16, .kh = window, .kw = window, .stride = 1};
-    assert_true(la_conv_by_points(&rule));
+    assert_true(la_conv_winograd(&rule));
     return curved(s, y);
 }
 

@@ -165,7 +165,7 @@ static void large_matrices_match_plain_loops(void **state)
         {.c = 3, .h = 23, .w = 24, .n = 2, .out = 96, .kh = 11, .kw = 11, .stride = 4, .padding = 2},
     };
     for (int i = 0; i < 3; i++) {
-        assert_false(la_conv_by_points(&shapes[i]));
+        assert_false(la_conv_winograd(&shapes[i]));
         check(&by_rule, shapes[i], 1 + (uint64_t)i);
     }
 }
@@ -237,7 +237,7 @@ static void error_of_points_is_as_stated(void **state)
     for (int64_t window = 3; window <= 5; window += 2) {
         la_conv s = {.c = 96, .h = 8, .w = 8, .n = 4, .out = 32, .kh = window, .kw = window, .stride = 1};
         double stated = (window == 3 ? 1.0e-6 : 3.7e-6) * unit;
-        assert_true(la_conv_by_points(&s));
+        assert_true(la_conv_winograd(&s));
         problem p = open_problem(&by_points, s, 9);
         la_conv_term term = {.W = p.W, .x = p.x, .dy = p.dy};
         la_conv_forward(&p.s, 1, &term, true, p.y, p.work);

@@ -81,7 +81,7 @@ static int64_t run(int threads, const char *const *set, problem *p)
     assert_int_equal(optimizer->work.stride > 0, threads > 1);
     for (int i = 0; i < PARTS; i++) {
         const psgd_precond *precond = optimizer->parts[i].precond;
-        if (threads > 1) assert_int_equal(psgd__precond_runs_beside(precond), i != LARGE);
+        if (threads > 1) assert_int_equal(psgd__precond_concurrent(precond), i != LARGE);
         assert_int_equal(psgd__precond_is_heavy(precond), i == HEAVY);
     }
     for (int k = 0; k < STEPS; k++) step(optimizer, p);

@@ -1,13 +1,15 @@
 /* Views and arrays, split over threads where they are long enough to gain. */
 #include "la/la.h"
+#include "la/array/columns.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 14,    /* numbers that one call of a kernel takes: fits the second-level cache */
-    PARALLEL = 1 << 16, /* numbers below which one thread is faster */
+    CHUNK = 1 << 14,    /* elements that one call of a kernel takes: fits the second-level cache */
+    PARALLEL = 1 << 16, /* elements below which one thread is faster */
     TILE = 512          /* columns that sums run over at a time */
 };
 
@@ -16,100 +18,105 @@ static inline int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The larger of two maxima, where a NaN is larger than anything. */
-static inline real worse(real a, real b)
+/* What one call works on. */
+typedef struct arrays {
+    const la_kernels *k;
+    real c;
+    const real *x, *v;
+    real *y;
+} arrays;
+
+static void scale_some(const void *data, int64_t from, int64_t count)
 {
-    return a > b || a != a ? a : b;
+    const arrays *a = data;
+    a->k->scale(count, a->c, a->y + from);
 }
 
 void la_scale(int64_t n, real c, real *x)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) {
-        k->scale(n, c, x);
-        return;
-    }
-#pragma omp parallel for
-    for (int64_t i = 0; i < n; i += CHUNK) k->scale(smaller(CHUNK, n - i), c, x + i);
+    la_chunks(n, CHUNK, PARALLEL, scale_some, &(arrays){.k = la_kernel(), .c = c, .y = x});
+}
+
+static void axpy_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    a->k->axpy(count, a->c, a->x + from, a->y + from);
 }
 
 void la_axpy(int64_t n, real c, const real *x, real *y)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) {
-        k->axpy(n, c, x, y);
-        return;
-    }
-#pragma omp parallel for
-    for (int64_t i = 0; i < n; i += CHUNK) k->axpy(smaller(CHUNK, n - i), c, x + i, y + i);
+    la_chunks(n, CHUNK, PARALLEL, axpy_some, &(arrays){.k = la_kernel(), .c = c, .x = x, .y = y});
+}
+
+enum { DOTS = 64 };
+
+typedef struct dots {
+    int64_t n, each;
+    const real *x, *y;
+    double sum[DOTS];
+} dots;
+
+static void dot_part(void *data, int64_t p)
+{
+    dots *d = data;
+    int64_t from = smaller(d->n, p * d->each);
+    d->sum[p] = la_kernel()->dot(smaller(d->each, d->n - from), d->x + from, d->y + from);
 }
 
 /* A fixed number of partial sums, each over its own stretch, added in order. */
 double la_dot(int64_t n, const real *x, const real *y)
 {
-    enum { PARTS = 64 };
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) return k->dot(n, x, y);
-
-    double part[PARTS], sum = 0;
-    int64_t each = (n + PARTS - 1) / PARTS;
-#pragma omp parallel for
-    for (int p = 0; p < PARTS; p++) {
-        int64_t from = smaller(n, p * each);
-        part[p] = k->dot(smaller(each, n - from), x + from, y + from);
-    }
-    for (int p = 0; p < PARTS; p++) sum += part[p];
+    if (n <= PARALLEL) return la_kernel()->dot(n, x, y);
+    dots d = {.n = n, .each = (n + DOTS - 1) / DOTS, .x = x, .y = y};
+    double sum = 0;
+    la_parallel(DOTS, 4 * (double)n, dot_part, &d);
+    for (int p = 0; p < DOTS; p++) sum += d.sum[p];
     return sum;
+}
+
+static void max_abs_some(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    max[0] = la_worse(max[0], a->k->max_abs(count, a->x + from));
+}
+
+static void copy_max_some(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    max[0] = la_worse(max[0], a->k->copy_max(count, a->x + from, a->y + from));
+}
+
+static void damp_max_some(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    max[0] = la_worse(max[0], a->k->damp_max(count, a->x + from, a->c, a->v + from, a->y + from));
 }
 
 real la_max_abs(int64_t n, const real *x)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->max_abs(n, x);
-    real max = 0;
-#pragma omp parallel
-    {
-        real mine = 0;
-#pragma omp for nowait
-        for (int64_t i = 0; i < n; i += CHUNK) mine = worse(mine, k->max_abs(smaller(CHUNK, n - i), x + i));
-#pragma omp critical(psgd_la_max)
-        max = worse(max, mine);
-    }
-    return max;
+    real max[2];
+    la_sweep_max(n, max_abs_some, &(arrays){.k = k, .x = x}, max);
+    return max[0];
 }
 
 real la_copy_max(int64_t n, const real *x, real *y)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->copy_max(n, x, y);
-    real max = 0;
-#pragma omp parallel
-    {
-        real mine = 0;
-#pragma omp for nowait
-        for (int64_t i = 0; i < n; i += CHUNK) mine = worse(mine, k->copy_max(smaller(CHUNK, n - i), x + i, y + i));
-#pragma omp critical(psgd_la_max)
-        max = worse(max, mine);
-    }
-    return max;
+    real max[2];
+    la_sweep_max(n, copy_max_some, &(arrays){.k = k, .x = x, .y = y}, max);
+    return max[0];
 }
 
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y)
 {
     const la_kernels *k = la_kernel();
     if (n <= PARALLEL) return k->damp_max(n, x, c, v, y);
-    real max = 0;
-#pragma omp parallel
-    {
-        real mine = 0;
-#pragma omp for nowait
-        for (int64_t i = 0; i < n; i += CHUNK) {
-            mine = worse(mine, k->damp_max(smaller(CHUNK, n - i), x + i, c, v + i, y + i));
-        }
-#pragma omp critical(psgd_la_max)
-        max = worse(max, mine);
-    }
-    return max;
+    real max[2];
+    la_sweep_max(n, damp_max_some, &(arrays){.k = k, .c = c, .x = x, .v = v, .y = y}, max);
+    return max[0];
 }
 
 void la_view_scale(view X, real c)
@@ -149,7 +156,7 @@ real la_view_max(view X)
 {
     real max = 0;
     for (int64_t p = 0; X.x && p < X.blocks * X.outer; p++) {
-        max = worse(max, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
+        max = la_worse(max, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
     }
     return max;
 }
@@ -165,6 +172,40 @@ void la_view_copy(view from, view to)
     }
 }
 
+typedef struct rows_job {
+    const la_kernels *k;
+    view X, x;
+    const real *q;
+    real scale;
+    bool divide;
+    void (*op)(int64_t n, const real *q, real *x);
+} rows_job;
+
+/* Operations for la_parallel, of two per element. */
+static double work_of(view X)
+{
+    return 2 * (double)X.n * (double)view_fibres(X);
+}
+
+static void multiply_some(const void *data, int64_t from, int64_t count)
+{
+    const rows_job *j = data;
+    j->op(count, j->q + from, j->X.x + from);
+}
+
+static void multiply_fibre(void *data, int64_t o)
+{
+    const rows_job *j = data;
+    j->op(j->X.n, j->q, j->X.x + o * j->X.ld);
+}
+
+static void multiply_row(void *data, int64_t p)
+{
+    const rows_job *j = data;
+    int64_t o = p / j->X.n, i = p % j->X.n;
+    j->k->scale(j->X.inner, j->divide ? 1 / j->q[i] : j->q[i], j->X.x + o * j->X.ld + i * j->X.inner);
+}
+
 static void multiply_rows(view X, const real *q, bool divide)
 {
     if (X.blocks > 1) {
@@ -172,23 +213,13 @@ static void multiply_rows(view X, const real *q, bool divide)
         return;
     }
     const la_kernels *k = la_kernel();
-    void (*op)(int64_t n, const real *q, real *x) = divide ? k->div : k->mul;
+    rows_job j = {.k = k, .X = X, .q = q, .divide = divide, .op = divide ? k->div : k->mul};
     if (X.inner == 1 && X.outer == 1) {
-#pragma omp parallel for if (X.n > PARALLEL)
-        for (int64_t i = 0; i < X.n; i += CHUNK) op(smaller(CHUNK, X.n - i), q + i, X.x + i);
-        return;
-    }
-    bool parallel = X.n * view_fibres(X) > PARALLEL;
-    if (X.inner == 1) {
-#pragma omp parallel for if (parallel)
-        for (int64_t o = 0; o < X.outer; o++) op(X.n, q, X.x + o * X.ld);
-        return;
-    }
-#pragma omp parallel for collapse(2) if (parallel)
-    for (int64_t o = 0; o < X.outer; o++) {
-        for (int64_t i = 0; i < X.n; i++) {
-            k->scale(X.inner, divide ? 1 / q[i] : q[i], X.x + o * X.ld + i * X.inner);
-        }
+        la_chunks(X.n, CHUNK, PARALLEL, multiply_some, &j);
+    } else if (X.inner == 1) {
+        la_parallel(X.outer, work_of(X), multiply_fibre, &j);
+    } else {
+        la_parallel(X.outer * X.n, work_of(X), multiply_row, &j);
     }
 }
 
@@ -203,8 +234,9 @@ void la_divide_rows(view X, const real *q)
 }
 
 /* sum[i] += c * sum over fibres of X_i^2 for rows from .. from + count - 1. */
-static void add_energies(const la_kernels *k, view X, double c, int64_t from, int64_t count, double *sum)
+static void add_energies(const la_kernels *k, view X, view y, double c, int64_t from, int64_t count, double *sum)
 {
+    (void)y;
     if (!X.x) return;
     for (int64_t p = 0; p < X.blocks * X.outer; p++) {
         const real *x = view_matrix(&X, p) + from * X.inner;
@@ -216,18 +248,29 @@ static void add_energies(const la_kernels *k, view X, double c, int64_t from, in
     }
 }
 
+typedef struct sums_job {
+    view A, a, B, b;
+    int sign;
+    bool accumulate;
+    real *r;
+    void (*add)(const la_kernels *k, view X, view y, double c, int64_t from, int64_t count, double *sum);
+} sums_job;
+
+static void sum_tile(void *data, int64_t tile)
+{
+    const sums_job *j = data;
+    double sum[TILE];
+    int64_t from = tile * TILE, count = smaller(TILE, j->A.n - from);
+    for (int64_t i = 0; i < count; i++) sum[i] = j->accumulate ? (double)j->r[from + i] : 0;
+    j->add(la_kernel(), j->A, j->a, 1, from, count, sum);
+    j->add(la_kernel(), j->B, j->b, j->sign, from, count, sum);
+    for (int64_t i = 0; i < count; i++) j->r[from + i] = (real)sum[i];
+}
+
 void la_row_energies(view A, view B, int sign, bool accumulate, real *r)
 {
-    const la_kernels *k = la_kernel();
-#pragma omp parallel for if (A.n * view_fibres(A) > PARALLEL)
-    for (int64_t from = 0; from < A.n; from += TILE) {
-        double sum[TILE];
-        int64_t count = smaller(TILE, A.n - from);
-        for (int64_t i = 0; i < count; i++) sum[i] = accumulate ? (double)r[from + i] : 0;
-        add_energies(k, A, 1, from, count, sum);
-        add_energies(k, B, sign, from, count, sum);
-        for (int64_t i = 0; i < count; i++) r[from + i] = (real)sum[i];
-    }
+    sums_job j = {.A = A, .B = B, .sign = sign, .accumulate = accumulate, .r = r, .add = add_energies};
+    la_parallel((A.n + TILE - 1) / TILE, work_of(A), sum_tile, &j);
 }
 
 /* sum[i] += c * <X_i, y> for rows from .. from + count - 1; y is one row over the same fibres. */
@@ -246,15 +289,20 @@ static void add_row_products(const la_kernels *k, view X, view y, double c, int6
 
 void la_row_products(view A, view a, view B, view b, int sign, bool accumulate, real *r)
 {
-    const la_kernels *k = la_kernel();
-#pragma omp parallel for if (A.n * view_fibres(A) > PARALLEL)
-    for (int64_t from = 0; from < A.n; from += TILE) {
-        double sum[TILE];
-        int64_t count = smaller(TILE, A.n - from);
-        for (int64_t i = 0; i < count; i++) sum[i] = accumulate ? (double)r[from + i] : 0;
-        add_row_products(k, A, a, 1, from, count, sum);
-        add_row_products(k, B, b, sign, from, count, sum);
-        for (int64_t i = 0; i < count; i++) r[from + i] = (real)sum[i];
+    sums_job j = {A, a, B, b, sign, accumulate, r, add_row_products};
+    la_parallel((A.n + TILE - 1) / TILE, work_of(A), sum_tile, &j);
+}
+
+static void add_row_part(void *data, int64_t o)
+{
+    const rows_job *j = data;
+    const view *X = &j->X;
+    real *to = X->x + o * X->ld;
+    const real *row = j->x.x + o * j->x.ld;
+    if (X->inner == 1) {
+        j->k->axpy(X->n, j->scale * *row, j->q, to);
+    } else {
+        for (int64_t i = 0; i < X->n; i++) j->k->axpy(X->inner, j->scale * j->q[i], row, to + i * X->inner);
     }
 }
 
@@ -264,16 +312,20 @@ void la_add_row(view X, real scale, const real *c, view x)
         for (int64_t b = 0; b < X.blocks; b++) la_add_row(view_block(X, b), scale, c, view_block(x, b));
         return;
     }
-    const la_kernels *k = la_kernel();
-#pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
-    for (int64_t o = 0; o < X.outer; o++) {
-        real *to = X.x + o * X.ld;
-        const real *row = x.x + o * x.ld;
-        if (X.inner == 1) {
-            k->axpy(X.n, scale * *row, c, to);
-        } else {
-            for (int64_t i = 0; i < X.n; i++) k->axpy(X.inner, scale * c[i], row, to + i * X.inner);
-        }
+    rows_job j = {.k = la_kernel(), .X = X, .x = x, .q = c, .scale = scale};
+    la_parallel(X.outer, work_of(X), add_row_part, &j);
+}
+
+static void dot_row_part(void *data, int64_t o)
+{
+    const rows_job *j = data;
+    const view *X = &j->X;
+    const real *from = X->x + o * X->ld;
+    real *row = j->x.x + o * j->x.ld;
+    if (X->inner == 1) {
+        *row += j->scale * (real)j->k->dot(X->n, j->q, from);
+    } else {
+        for (int64_t i = 0; i < X->n; i++) j->k->axpy(X->inner, j->scale * j->q[i], from + i * X->inner, row);
     }
 }
 
@@ -283,34 +335,32 @@ void la_dot_row(view X, const real *c, real scale, view x)
         for (int64_t b = 0; b < X.blocks; b++) la_dot_row(view_block(X, b), c, scale, view_block(x, b));
         return;
     }
-    const la_kernels *k = la_kernel();
-#pragma omp parallel for if (X.n * view_fibres(X) > PARALLEL)
-    for (int64_t o = 0; o < X.outer; o++) {
-        const real *from = X.x + o * X.ld;
-        real *row = x.x + o * x.ld;
-        if (X.inner == 1) {
-            *row += scale * (real)k->dot(X.n, c, from);
-        } else {
-            for (int64_t i = 0; i < X.n; i++) k->axpy(X.inner, scale * c[i], from + i * X.inner, row);
-        }
+    rows_job j = {.k = la_kernel(), .X = X, .x = x, .q = c, .scale = scale};
+    la_parallel(X.outer, work_of(X), dot_row_part, &j);
+}
+
+static void find_above_one(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    for (int64_t i = from; i < from + count; i++) {
+        if (!(a->c * a->x[i] < 1)) max[0] = 1;
     }
 }
 
 bool la_below_one(int64_t n, real c, const real *r)
 {
-    bool below = true;
-#pragma omp parallel for if (n > PARALLEL) reduction(&& : below)
-    for (int64_t i = 0; i < n; i++) below = below && c * r[i] < 1;
-    return below;
+    real max[2];
+    la_sweep_max(n, find_above_one, &(arrays){.c = c, .x = r}, max);
+    return max[0] == 0;
+}
+
+static void retract_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    a->k->retract(count, a->c, a->x + from, LA_MIN, a->y + from);
 }
 
 void la_retract_diagonal(int64_t n, real c, const real *r, real *q)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) {
-        k->retract(n, c, r, LA_MIN, q);
-        return;
-    }
-#pragma omp parallel for
-    for (int64_t i = 0; i < n; i += CHUNK) k->retract(smaller(CHUNK, n - i), c, r + i, LA_MIN, q + i);
+    la_chunks(n, CHUNK, PARALLEL, retract_some, &(arrays){.k = la_kernel(), .c = c, .x = r, .y = q});
 }

@@ -8,6 +8,7 @@
 #include "la/view.h"
 
 #define la_sweep       PSGD_TYPED(psgd__la_sweep)
+#define la_sweep_max   PSGD_TYPED(psgd__la_sweep_max)
 #define la_chunk       PSGD_TYPED(la_chunk)
 #define la_chunk_visit PSGD_TYPED(la_chunk_visit)
 #define la_panel_dots  PSGD_TYPED(psgd__la_panel_dots)
@@ -24,14 +25,23 @@ typedef struct la_chunk {
 
 typedef void (*la_chunk_visit)(void *data, const la_chunk *rows);
 
-/* sums has room for LA_PARTS * (sum_count + most_count) numbers; the results are the first sum_count, then most_count.
- */
+/* sums has room for LA_PARTS * (sum_count + max_count) values; the results are the first sum_count, then max_count. */
 void la_sweep(int64_t n, la_chunk_visit visit, void *data, int64_t sum_count, int64_t max_count, double *sums);
 
 static inline int64_t la_sweep_room(int64_t sum_count, int64_t max_count)
 {
     return LA_PARTS * (sum_count + max_count);
 }
+
+/* The larger of two maxima, where a NaN is larger than anything. */
+static inline real la_worse(real a, real b)
+{
+    return a > b || a != a ? a : b;
+}
+
+/* max <- two maxima over n elements, longer chunks at a time; body raises what it finds. */
+void la_sweep_max(int64_t n, void (*body)(const void *data, int64_t from, int64_t count, real max[2]), const void *data,
+                  real max[2]);
 
 /* Within one chunk, x its first row: sums_j += P_j'x over its rows; x += sum_j c_j P_j. */
 void la_panel_dots(const real *P, int64_t n, int64_t r, const la_chunk *rows, const real *x, double *sums);

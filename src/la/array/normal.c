@@ -1,5 +1,6 @@
 #include "la/array/normal.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 
 #include <string.h>
 
@@ -13,6 +14,19 @@ static void part_of_tile(const la_kernels *k, const rng_stream *stream, int64_t 
     memcpy(x, whole + from, (size_t)(to - from) * sizeof(real));
 }
 
+typedef struct drawing {
+    const la_kernels *k;
+    const rng_stream *stream;
+    int64_t tile; /* the first */
+    real *x;
+} drawing;
+
+static void draw_some(const void *data, int64_t from, int64_t count)
+{
+    const drawing *d = data;
+    d->k->normal(d->stream, d->tile + from / TILE, count / TILE, d->x + from);
+}
+
 void la_normal(const rng_stream *stream, int64_t first, int64_t count, real *x)
 {
     const la_kernels *k = la_kernel();
@@ -24,14 +38,6 @@ void la_normal(const rng_stream *stream, int64_t first, int64_t count, real *x)
         count -= to - skip;
     }
     int64_t whole = count / TILE * TILE;
-    if (whole && whole < PARALLEL) { /* without a parallel region, which would cost more than a few numbers do */
-        k->normal(stream, tile, whole / TILE, x);
-    } else if (whole) {
-#pragma omp parallel for
-        for (int64_t i = 0; i < whole; i += CHUNK) {
-            int64_t tiles = (whole - i < CHUNK ? whole - i : CHUNK) / TILE;
-            k->normal(stream, tile + i / TILE, tiles, x + i);
-        }
-    }
+    if (whole) la_chunks(whole, CHUNK, PARALLEL, draw_some, &(drawing){k, stream, tile, x});
     if (whole < count) part_of_tile(k, stream, tile + whole / TILE, 0, count - whole, x + whole);
 }

@@ -1,12 +1,14 @@
 #include "la/fused/fused.h"
+#include "la/array/columns.h"
 #include "la/array/dispatch.h"
 #include "la/kernel/stream.h"
+#include "la/pool.h"
 
 #include <string.h>
 
 enum {
-    CHUNK = 1 << 14,    /* numbers that one call of a kernel takes */
-    PARALLEL = 1 << 15, /* numbers below which one thread is faster */
+    CHUNK = 1 << 14,    /* elements that one call of a kernel takes */
+    PARALLEL = 1 << 15, /* elements below which one thread is faster */
     STREAM = 1 << 25,   /* bytes from which on results do not fit a cache */
     MAX_PARTS = 16,
     SOME_COLUMNS = 1 << 9
@@ -17,117 +19,104 @@ static inline int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static inline real worse(real a, real b)
-{
-    return a > b || a != a ? a : b;
-}
-
 static inline bool past_caches(int64_t n)
 {
     return n >= STREAM / (int64_t)sizeof(real);
 }
 
+/* What one call works on. */
+typedef struct arrays {
+    int64_t n;
+    const real *q, *h, *v, *x;
+    real c, sign, *y;
+    bool add, stream;
+} arrays;
+
+static void diag_fused_some(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    real own = la_kernel()->diag_fused(count, a->q + from, a->h + from, a->v + from, a->c, a->sign, a->y + from,
+                                       a->stream);
+    stream_done();
+    max[0] = la_worse(max[0], own);
+}
+
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) return k->diag_fused(n, q, h, v, damping, (real)sign, r, false);
-    bool stream = past_caches(n);
-    real max = 0;
-#pragma omp parallel
-    {
-        real mine = 0;
-#pragma omp for nowait schedule(static)
-        for (int64_t i = 0; i < n; i += CHUNK) {
-            mine = worse(mine,
-                         k->diag_fused(smaller(CHUNK, n - i), q + i, h + i, v + i, damping, (real)sign, r + i, stream));
-        }
-        stream_done();
-#pragma omp critical(psgd_la_max)
-        max = worse(max, mine);
-    }
-    return max;
+    if (n <= PARALLEL) return la_kernel()->diag_fused(n, q, h, v, damping, (real)sign, r, false);
+    real max[2];
+    arrays a = {.q = q, .h = h, .v = v, .c = damping, .sign = (real)sign, .y = r, .stream = past_caches(n)};
+    la_sweep_max(n, diag_fused_some, &a, max);
+    return max[0];
+}
+
+static void diag_apply_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    la_kernel()->diag_apply(count, a->c, a->q + from, a->x + from, a->add, a->y + from, a->stream);
+    stream_done();
 }
 
 void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) {
-        k->diag_apply(n, alpha, q, x, add, y, false);
-        return;
-    }
-    bool stream = x != y && past_caches(n);
-#pragma omp parallel
-    {
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < n; i += CHUNK) {
-            k->diag_apply(smaller(CHUNK, n - i), alpha, q + i, x + i, add, y + i, stream);
-        }
-        stream_done();
-    }
+    arrays a = {.c = alpha, .q = q, .x = x, .add = add, .y = y, .stream = x != y && past_caches(n)};
+    la_chunks(n, CHUNK, PARALLEL, diag_apply_some, &a);
+}
+
+static void cross_fused_some(const void *data, int64_t from, int64_t count, real max[2])
+{
+    const arrays *a = data;
+    la_cross_pairs p = {.size = a->n, .from = from, .d = a->q, .e = a->q + a->n, .h = a->h, .v = a->v};
+    real own[2];
+    la_kernel()->cross_fused(count, &p, a->c, a->sign, a->y, a->stream, &own[0], &own[1]);
+    stream_done();
+    for (int i = 0; i < 2; i++) max[i] = la_worse(max[i], own[i]);
 }
 
 void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
                    real *largest, real *spectral)
 {
-    const la_kernels *k = la_kernel();
     int64_t pairs = n / 2;
-    real max = 0, norm = 0;
-#pragma omp parallel if (n > PARALLEL)
-    {
-        real own_max = 0, own_norm = 0;
-#pragma omp for nowait schedule(static)
-        for (int64_t i = 0; i < pairs; i += CHUNK) {
-            la_cross_pairs p = {.size = n, .from = i, .d = Q, .e = Q + n, .h = h, .v = v};
-            real a, b;
-            k->cross_fused(smaller(CHUNK, pairs - i), &p, damping, (real)sign, R, past_caches(n), &a, &b);
-            own_max = worse(own_max, a);
-            own_norm = worse(own_norm, b);
-        }
-        stream_done();
-#pragma omp critical(psgd_la_max)
-        {
-            max = worse(max, own_max);
-            norm = worse(norm, own_norm);
-        }
-    }
+    arrays a = {.n = n, .q = Q, .h = h, .v = v, .c = damping, .sign = (real)sign, .y = R, .stream = past_caches(n)};
+    real max[2];
+    la_sweep_max(pairs, cross_fused_some, &a, max);
     if (n % 2) {
-        real r, middle = k->diag_fused(1, Q + pairs, h + pairs, v + pairs, damping, (real)sign, &r, false);
+        real r, middle = la_kernel()->diag_fused(1, Q + pairs, h + pairs, v + pairs, damping, (real)sign, &r, false);
         R[pairs] = r;
         R[n + pairs] = 0;
-        max = worse(max, middle);
-        norm = worse(norm, middle);
+        for (int i = 0; i < 2; i++) max[i] = la_worse(max[i], middle);
     }
-    *largest = max;
-    *spectral = norm;
+    *largest = max[0];
+    *spectral = max[1];
+}
+
+static void cross_step_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    la_kernel()->cross_retract(count, &(la_cross_pairs){.size = a->n, .from = from}, a->c, a->x, a->y);
 }
 
 void la_cross_step(int64_t n, real c, const real *R, real *Q)
 {
-    const la_kernels *k = la_kernel();
     int64_t pairs = n / 2;
-#pragma omp parallel for schedule(static) if (n > PARALLEL)
-    for (int64_t i = 0; i < pairs; i += CHUNK) {
-        la_cross_pairs p = {.size = n, .from = i};
-        k->cross_retract(smaller(CHUNK, pairs - i), &p, c, R, Q);
-    }
+    la_chunks(pairs, CHUNK, PARALLEL / 2, cross_step_some, &(arrays){.n = n, .c = c, .x = R, .y = Q});
     if (n % 2) Q[pairs] -= c * R[pairs] * Q[pairs];
+}
+
+static void cross_apply_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    la_cross_pairs p = {.size = a->n, .from = from, .d = a->q, .e = a->q + a->n};
+    la_kernel()->cross_apply(count, &p, a->c, a->x, a->add, a->y, a->stream);
+    stream_done();
 }
 
 void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y)
 {
-    const la_kernels *k = la_kernel();
     int64_t pairs = n / 2;
-    bool stream = x != y && past_caches(n);
-#pragma omp parallel if (n > PARALLEL)
-    {
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < pairs; i += CHUNK) {
-            la_cross_pairs p = {.size = n, .from = i, .d = Q, .e = Q + n};
-            k->cross_apply(smaller(CHUNK, pairs - i), &p, alpha, x, add, y, stream);
-        }
-        stream_done();
-    }
-    if (n % 2) k->diag_apply(1, alpha, Q + pairs, x + pairs, add, y + pairs, false);
+    arrays a = {.n = n, .c = alpha, .q = Q, .x = x, .add = add, .y = y, .stream = x != y && past_caches(n)};
+    la_chunks(pairs, CHUNK, PARALLEL / 2, cross_apply_some, &a);
+    if (n % 2) la_kernel()->diag_apply(1, alpha, Q + pairs, x + pairs, add, y + pairs, false);
 }
 
 static int64_t bordered_parts(int64_t rows, int64_t columns)
@@ -205,35 +194,83 @@ static void negate(int64_t n, double *x)
     for (int64_t i = 0; i < n; i++) x[i] = -x[i];
 }
 
+typedef struct bordered_job {
+    const la_bordered *t;
+    la_bordered_pass pass;
+    int64_t parts;
+    double *row_sums, *column_sums, *side_sums;
+} bordered_job;
+
+static void fuse_part(void *data, int64_t p)
+{
+    const bordered_job *j = data;
+    la_column_sums own = sums_of(j->t, p);
+    memset(own.few_diagonal, 0, (size_t)(2 * la_bordered_ld(j->t->columns)) * sizeof(real));
+    la_kernel()->bordered_fused(&j->pass, part_begin(j->t->rows, j->parts, p), part_begin(j->t->rows, j->parts, p + 1),
+                                j->row_sums, &own);
+}
+
+static void add_columns(const void *data, int64_t from, int64_t count)
+{
+    const bordered_job *j = data;
+    add_parts(j->t, j->parts, from, count, j->column_sums + from);
+    if (j->pass.c) add_parts(j->t, j->parts, la_bordered_ld(j->t->columns) + from, count, j->side_sums + from);
+}
+
 void la_bordered_fused(const la_bordered *t, const real *h, const real *v, real damping, int sign, double *row_sums,
                        double *column_sums, double *side_sums)
 {
-    const la_kernels *k = la_kernel();
     int64_t n = t->columns, parts = bordered_parts(t->rows, n);
-    la_bordered_pass pass = make_pass(t, h, v, damping, sign);
-#pragma omp parallel for schedule(dynamic, 1) if (parts > 1)
-    for (int64_t p = 0; p < parts; p++) {
-        la_column_sums own = sums_of(t, p);
-        memset(own.few_diagonal, 0, (size_t)(2 * la_bordered_ld(n)) * sizeof(real));
-        k->bordered_fused(&pass, part_begin(t->rows, parts, p), part_begin(t->rows, parts, p + 1), row_sums, &own);
-    }
-#pragma omp parallel for schedule(static) if (parts * n > PARALLEL)
-    for (int64_t from = 0; from < n; from += SOME_COLUMNS) {
-        int64_t count = smaller(SOME_COLUMNS, n - from);
-        add_parts(t, parts, from, count, column_sums + from);
-        if (pass.c) add_parts(t, parts, la_bordered_ld(n) + from, count, side_sums + from);
-    }
-    if (!pass.swapped || sign > 0) return;
+    bordered_job j = {t, make_pass(t, h, v, damping, sign), parts, row_sums, column_sums, side_sums};
+    la_parallel(parts, 4 * (double)t->rows * (double)n, fuse_part, &j);
+    la_chunks(n, SOME_COLUMNS, parts * n > PARALLEL ? 0 : n, add_columns, &j);
+    if (!j.pass.swapped || sign > 0) return;
     negate(t->rows, row_sums);
     negate(n, column_sums);
     negate(n, side_sums);
 }
 
-/* P2 = Q2'Q2 has D^2 on its diagonal; with a last column c above s also dc beside it and s^2 + c'c in the corner, with
- * a last row c beside s everywhere (c, s)(c, s)' instead. Either way y_j = D_j^2 x_j + f_j t. */
-void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add, real *y)
+typedef struct apply_job {
+    const la_bordered *t;
+    const real *square, *f, *x;
+    double corner;
+    real alpha, *y;
+    bool add, stream;
+} apply_job;
+
+static void apply_row(const apply_job *j, int64_t i)
 {
     const la_kernels *k = la_kernel();
+    const la_bordered *t = j->t;
+    int64_t n = t->columns, last = n - 1;
+    const real *from = j->x + i * n;
+    real *to = j->y + i * n, scale = j->alpha * (t->row[i] * t->row[i]), s = t->diagonal[last];
+    if (!t->side) {
+        k->row_apply(n, scale, j->square, from, 0, NULL, j->add, to, j->stream);
+        return;
+    }
+    double x_last = (double)from[last], s_last = (double)s * x_last, corner_last;
+    if (t->side_is_row) {
+        double side = s_last + k->row_dot(last, j->f, from);
+        k->row_apply(last, scale, j->square, from, (real)side, j->f, j->add, to, j->stream);
+        corner_last = (double)s * (double)(real)side;
+    } else {
+        double dot = k->row_apply(last, scale, j->square, from, (real)x_last, j->f, j->add, to, j->stream);
+        corner_last = (double)s * s_last + j->corner * x_last + dot;
+    }
+    to[last] = (j->add ? to[last] : 0) + scale * (real)corner_last;
+}
+
+static void apply_rows(const void *data, int64_t from, int64_t count)
+{
+    for (int64_t i = from; i < from + count; i++) apply_row(data, i);
+    stream_done();
+}
+
+/* P2 = Q2'Q2 has D^2 on its diagonal; with a last column c above s also dc next to it and s^2 + c'c in the corner, with
+ * a last row c left of s everywhere (c, s)(c, s)' instead. Either way y_j = D_j^2 x_j + f_j t. */
+void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add, real *y)
+{
     int64_t n = t->columns, last = n - 1;
     real *square = t->scratch, *f = square + la_bordered_ld(n);
     double corner = 0;
@@ -243,29 +280,6 @@ void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add
         f[j] = t->side_is_row ? c : c * t->diagonal[j];
         if (!t->side_is_row) corner += (double)c * (double)c;
     }
-    real s = t->diagonal[last];
-    bool stream = x != y && !add && past_caches(t->rows * n);
-#pragma omp parallel if (t->rows * n > PARALLEL)
-    {
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < t->rows; i++) {
-            const real *from = x + i * n;
-            real *to = y + i * n, scale = alpha * (t->row[i] * t->row[i]);
-            if (!t->side) {
-                k->row_apply(n, scale, square, from, 0, NULL, add, to, stream);
-                continue;
-            }
-            double x_last = (double)from[last], s_last = (double)s * x_last, corner_last;
-            if (t->side_is_row) {
-                double side = s_last + k->row_dot(last, f, from);
-                k->row_apply(last, scale, square, from, (real)side, f, add, to, stream);
-                corner_last = (double)s * (double)(real)side;
-            } else {
-                double dot = k->row_apply(last, scale, square, from, (real)x_last, f, add, to, stream);
-                corner_last = (double)s * s_last + corner * x_last + dot;
-            }
-            to[last] = (add ? to[last] : 0) + scale * (real)corner_last;
-        }
-        stream_done();
-    }
+    apply_job j = {t, square, f, x, corner, alpha, y, add, x != y && !add && past_caches(t->rows * n)};
+    la_chunks(t->rows, n < CHUNK ? CHUNK / n : 1, t->rows * n > PARALLEL ? 0 : t->rows, apply_rows, &j);
 }

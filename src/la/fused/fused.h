@@ -31,18 +31,18 @@ void la_cross_step(int64_t n, real c, const real *R, real *Q);
 void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y);
 
 /* A rows x columns matrix X under Q1 = diag(row) on the left and Q2 on the right, where Q2 is diag(diagonal), or that
- * with a last column (side_is_row: a last row) above (beside) its last entry. */
+ * with a last column (side_is_row: a last row) above (left of) its last entry. */
 typedef struct la_bordered {
     int64_t rows, columns;
     const real *row, *diagonal;
     const real *side; /* [columns - 1], or NULL */
     bool side_is_row;
-    real *scratch; /* 2 la_thin_pitch(columns) numbers */
-    double *sums;  /* la_thin_sums numbers, for la_thin_capture */
+    real *scratch; /* 2 la_bordered_ld(columns) elements */
+    double *sums;  /* la_bordered_sums elements, for la_bordered_fused */
 } la_bordered;
 
-/* n numbers, and what lets the next array start on a line of a cache. Long arrays are not a multiple of 4 KB, or
- * nearly, apart: those which are worked on side by side would meet in the ways of the first-level cache. */
+/* n elements, and what lets the next array start on a line of a cache. Long arrays are not a multiple of 4 KB, or
+ * nearly, apart: arrays in use at the same time would meet in the ways of the first-level cache. */
 static inline int64_t la_bordered_ld(int64_t n)
 {
     enum { LINE = 64 / sizeof(real), SETS = 64, APART = 10 };

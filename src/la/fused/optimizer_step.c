@@ -1,82 +1,110 @@
 #include "la/fused/optimizer_step.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 
 #include <math.h>
 
 enum { CHUNK = 1 << 14, PARALLEL = 1 << 16 };
 
-static inline int64_t smaller(int64_t a, int64_t b)
+typedef struct stepping {
+    const step_rule *rule;
+    const real *g, *x;
+    real *u, *s, *out;
+} stepping;
+
+static void plain_some(const void *data, int64_t from, int64_t count)
 {
-    return a < b ? a : b;
+    const stepping *t = data;
+    la_kernel()->step_plain(count, t->rule, t->g + from, t->x + from, t->out + from);
 }
 
 void la_step_plain(int64_t n, const step_rule *r, const real *g, const real *x, real *out)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= CHUNK) {
-        k->step_plain(n, r, g, x, out);
-        return;
-    }
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i += CHUNK) k->step_plain(smaller(CHUNK, n - i), r, g + i, x + i, out + i);
+    la_chunks(n, CHUNK, PARALLEL, plain_some, &(stepping){.rule = r, .g = g, .x = x, .out = out});
+}
+
+static void momentum_some(const void *data, int64_t from, int64_t count)
+{
+    const stepping *t = data;
+    la_kernel()->step_momentum(count, t->rule, t->g + from, t->u + from, t->x + from, t->out + from);
 }
 
 void la_step_momentum(int64_t n, const step_rule *r, const real *g, real *u, const real *x, real *out)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= CHUNK) {
-        k->step_momentum(n, r, g, u, x, out);
-        return;
-    }
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i += CHUNK) k->step_momentum(smaller(CHUNK, n - i), r, g + i, u + i, x + i, out + i);
+    la_chunks(n, CHUNK, PARALLEL, momentum_some, &(stepping){.rule = r, .g = g, .u = u, .x = x, .out = out});
+}
+
+static void rms_some(const void *data, int64_t from, int64_t count)
+{
+    const stepping *t = data;
+    la_kernel()->step_rms(count, t->rule, t->g + from, t->s + from, t->x + from, t->out + from);
 }
 
 void la_step_rms(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= CHUNK) {
-        k->step_rms(n, r, g, s, x, out);
-        return;
-    }
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i += CHUNK) k->step_rms(smaller(CHUNK, n - i), r, g + i, s + i, x + i, out + i);
+    la_chunks(n, CHUNK, PARALLEL, rms_some, &(stepping){.rule = r, .g = g, .s = s, .x = x, .out = out});
+}
+
+static void adam_some(const void *data, int64_t from, int64_t count)
+{
+    const stepping *t = data;
+    la_kernel()->step_adam(count, t->rule, t->g + from, t->u + from, t->s + from, t->x + from, t->out + from);
 }
 
 void la_step_adam(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= CHUNK) {
-        k->step_adam(n, r, g, u, s, x, out);
-        return;
-    }
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i += CHUNK) {
-        k->step_adam(smaller(CHUNK, n - i), r, g + i, u + i, s + i, x + i, out + i);
+    la_chunks(n, CHUNK, PARALLEL, adam_some, &(stepping){r, g, x, u, s, out});
+}
+
+static void divide_some(const void *data, int64_t from, int64_t count)
+{
+    const stepping *t = data;
+    step_rule r = *t->rule;
+    const real *g = t->g, *x = t->x, *s = t->s;
+    for (int64_t i = from; i < from + count; i++) {
+        real below = r.correct2 * s[i] + r.epsilon;
+        real slope = g[i] + r.l2 * x[i];
+        t->out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * slope / below : 0);
     }
 }
 
 void la_step_divide(int64_t n, const step_rule *rule, const real *g, const real *s, const real *x, real *out)
 {
-    step_rule r = *rule;
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i++) {
-        real below = r.correct2 * s[i] + r.epsilon;
-        real slope = g[i] + r.l2 * x[i];
-        out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * slope / below : 0);
+    la_chunks(n, CHUNK, PARALLEL, divide_some, &(stepping){.rule = rule, .g = g, .s = (real *)s, .x = x, .out = out});
+}
+
+typedef struct averaging {
+    double decay, gain;
+    const real *h;
+    real *s;
+} averaging;
+
+static void average_some(const void *data, int64_t from, int64_t count)
+{
+    const averaging *a = data;
+    for (int64_t i = from; i < from + count; i++) {
+        double s = (double)a->s[i], h = (double)a->h[i];
+        a->s[i] = (real)sqrt(a->decay * (s * s) + a->gain * (h * h));
     }
 }
 
 void la_root_mean(int64_t n, double decay, double gain, const real *h, real *s)
 {
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i++) {
-        s[i] = (real)sqrt(decay * ((double)s[i] * (double)s[i]) + gain * ((double)h[i] * (double)h[i]));
-    }
+    la_chunks(n, CHUNK, PARALLEL, average_some, &(averaging){decay, gain, h, s});
+}
+
+typedef struct clamping {
+    real limit, *x;
+} clamping;
+
+static void clamp_some(const void *data, int64_t from, int64_t count)
+{
+    const clamping *c = data;
+    real limit = c->limit, *x = c->x;
+    for (int64_t i = from; i < from + count; i++) x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
 void la_clamp(int64_t n, real limit, real *x)
 {
-#pragma omp parallel for if (n > PARALLEL)
-    for (int64_t i = 0; i < n; i++) x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
+    la_chunks(n, CHUNK, PARALLEL, clamp_some, &(clamping){limit, x});
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* x, y <- a x + b y, c x + g y over len numbers. */
+/* x, y <- a x + b y, c x + g y over len elements. */
 static void rotate(int64_t len, real a, real b, real c, real g, real *restrict x, real *restrict y)
 {
     for (int64_t k = 0; k < len; k++) {

@@ -1,6 +1,7 @@
 /* Threads share the columns of a triangle. Columns are cut at the same places whatever the number of threads. */
 #include "la/matrix/packed_triangle.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 
 #include <string.h>
 
@@ -65,6 +66,24 @@ static void form_finish(const form_sums *sums, int64_t from, int64_t to, real *x
     }
 }
 
+typedef struct panels {
+    const la_kernels *k;
+    int64_t n;
+    const real *Q;
+    int64_t from, to; /* rows */
+    const real *x;
+    real *y;
+    form_sums *sums;
+} panels;
+
+static void run_panel(void *data, int64_t i)
+{
+    const panels *j = data;
+    int64_t width = j->sums->width, p = j->to / width + i;
+    int64_t left = larger(j->to, p * width), right = larger(left, smaller(j->n, (p + 1) * width));
+    form_panel(j->k, j->n, j->Q, j->from, j->to, left, right, j->x, j->y, j->sums->part[p]);
+}
+
 /* Downward: a_i = Q_i x; y_i <- y_i / Q_ii and then y <- y - y_i Q_i. */
 void la_packed_form(int64_t n, const real *Q, real *x, real *y)
 {
@@ -77,19 +96,12 @@ void la_packed_form(int64_t n, const real *Q, real *x, real *y)
         for (int64_t i = 0; i < n; i++) x[i] = (real)sums.corner[i];
         return;
     }
-#pragma omp parallel if (n >= PARALLEL)
-    for (int64_t from = 0; from < n; from += BLOCK) {
-        int64_t to = smaller(n, from + BLOCK);
-#pragma omp single
-        {
-            if (from) form_finish(&sums, from - BLOCK, from, x);
-            form_corner(k, n, Q, from, to, x, y, sums.corner);
-        }
-#pragma omp for schedule(static, 1)
-        for (int64_t p = to / sums.width; p < sums.parts; p++) {
-            int64_t left = larger(to, p * sums.width), right = larger(left, smaller(n, (p + 1) * sums.width));
-            form_panel(k, n, Q, from, to, left, right, x, y, sums.part[p]);
-        }
+    panels job = {k, n, Q, 0, 0, x, y, &sums};
+    for (; job.from < n; job.from += BLOCK) {
+        job.to = smaller(n, job.from + BLOCK);
+        if (job.from) form_finish(&sums, job.from - BLOCK, job.from, x);
+        form_corner(k, n, Q, job.from, job.to, x, y, sums.corner);
+        la_parallel(sums.parts - job.to / sums.width, n >= PARALLEL ? 1e9 : 0, run_panel, &job);
     }
     int64_t last = (n - 1) / BLOCK * BLOCK;
     form_finish(&sums, last, n, x);
@@ -113,18 +125,25 @@ static void retract_strip(const la_kernels *k, int64_t n, real c, const real *a,
     }
 }
 
+typedef struct retraction {
+    const la_kernels *k;
+    int64_t n, strips;
+    real c;
+    const real *a, *b;
+    real *sums, *Q;
+} retraction;
+
+/* The longest strips first. */
+static void run_strip(void *data, int64_t i)
+{
+    const retraction *j = data;
+    int64_t left = (j->strips - 1 - i) * STRIP, right = smaller(j->n, left + STRIP);
+    retract_strip(j->k, j->n, j->c, j->a, j->b, left, right, j->sums + left, j->sums + j->n + left, j->Q);
+}
+
 void la_packed_retract(int64_t n, real c, const real *a, const real *b, real *sums, real *Q)
 {
-    const la_kernels *k = la_kernel();
+    retraction job = {la_kernel(), n, (n + STRIP - 1) / STRIP, c, a, b, sums, Q};
     memset(sums, 0, (size_t)(2 * n) * sizeof(real));
-    if (n <= STRIP) {
-        retract_strip(k, n, c, a, b, 0, n, sums, sums + n, Q);
-        return;
-    }
-    int64_t strips = (n + STRIP - 1) / STRIP;
-#pragma omp parallel for schedule(dynamic, 1) if (n >= PARALLEL)
-    for (int64_t p = strips - 1; p >= 0; p--) {
-        int64_t left = p * STRIP, right = smaller(n, left + STRIP);
-        retract_strip(k, n, c, a, b, left, right, sums + left, sums + n + left, Q);
-    }
+    la_parallel(job.strips, n >= PARALLEL ? 1e9 : 0, run_strip, &job);
 }

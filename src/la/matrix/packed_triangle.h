@@ -17,7 +17,7 @@ static inline int64_t la_packed_start(int64_t n, int64_t row)
 /* x <- Qx and y <- Q^-T y. */
 void la_packed_form(int64_t n, const real *Q, real *x, real *y);
 
-/* Q <- (I - c triu(aa' - bb')) Q; sums has 2n numbers of scratch. */
+/* Q <- (I - c triu(aa' - bb')) Q; sums has 2n elements of scratch. */
 void la_packed_retract(int64_t n, real c, const real *a, const real *b, real *sums, real *Q);
 
 #endif

@@ -1,14 +1,15 @@
 /* Convolution in three ways.
  *
- * By points (la/winograd.c), with a quarter to a sixth of the products, where it fits and has enough channels. Else
- * direct, while the matrix is small enough to stay in the cache: every place of the output is a small product that
+ * Winograd (la/network/winograd.c), with a quarter to a sixth of the products, where it fits and has enough channels.
+ * Else direct, while the matrix is small enough to stay in the cache: every place of the output is a small product that
  * reads its input where it lies, through a list of offsets. The lists change only where a window meets the edge.
- * Otherwise by patches: bands of output rows are laid out as a matrix [kh kw c, places n] and go to BLAS.
+ * Otherwise im2col: bands of output rows are laid out as a matrix [kh kw c, places n] and go to BLAS.
  *
  * Sums over places are cut into PARTS of fixed size and added in order: threads do not change the result. */
 #include "la/network/conv.h"
 #include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 #include "la/network/network.h"
 #include "la/network/winograd.h"
 
@@ -18,8 +19,8 @@ enum {
     DIRECT_SIZE = 1 << 15,     /* of a matrix that stays in the cache while places go by */
     LIST = 4096,               /* offsets in a list */
     PARTS = 8,                 /* that the sum over places is cut into */
-    BAND_SIZE = 4 * (1 << 20), /* of a matrix of patches */
-    POINTS_PAIRS = 256         /* channels in times channels out */
+    BAND_SIZE = 4 * (1 << 20), /* of a matrix of im2col */
+    WINOGRAD_PAIRS = 256       /* channels in times channels out */
 };
 
 static inline int64_t smaller(int64_t a, int64_t b)
@@ -52,17 +53,17 @@ static int64_t padded_size(const la_conv *s)
     return s->padding ? s->c * (s->h + 2 * s->padding) * (s->w + 2 * s->padding) * s->n : 0;
 }
 
-/* From 16 channels to 16 on, points were 1.2 to 4 times as fast as the other ways, whatever the batch and the size of
- * the picture, forward and back, in memory of huge pages; in that of small ones large layers lose what they gain. Fewer
+/* From 16 channels to 16 on, Winograd was 1.2 to 4 times as fast as the other ways, whatever the batch and the size of
+ * the image, forward and back, in memory of huge pages; in that of small ones large layers lose what they gain. Fewer
  * channels gain little, and the plain sum rounds less. */
-bool la_conv_by_points(const la_conv *s)
+bool la_conv_winograd(const la_conv *s)
 {
-    return la_winograd_fits(s) && s->c * s->out >= POINTS_PAIRS;
+    return la_winograd_fits(s) && s->c * s->out >= WINOGRAD_PAIRS;
 }
 
 int64_t la_conv_work(const la_conv *s)
 {
-    if (la_conv_by_points(s)) return la_winograd_work(s);
+    if (la_conv_winograd(s)) return la_winograd_work(s);
     if (direct(s)) return PARTS * s->out * depth_of(s) + padded_size(s);
     return depth_of(s) * band_rows(s) * s->ow * s->n;
 }
@@ -210,12 +211,32 @@ static void weights_part(const la_conv *s, const real *x, const real *dy, int64_
     la_kernel()->cross(&cross, s->n, dy + from * s->ow * s->n, x + from * s->stride * w * s->n, sum);
 }
 
+/* One way through a convolution, for its parts. */
+typedef struct conv_job {
+    const la_conv *s;
+    const real *W, *x, *dy;
+    int64_t from, count; /* output rows of a band */
+    bool bias, add;
+    real *to; /* y, dx, partial sums or a matrix of im2col */
+} conv_job;
+
+/* Operations for la_parallel. */
+static double flops_of(const la_conv *s)
+{
+    return 2 * (double)(s->out * depth_of(s)) * (double)(s->oh * s->ow * s->n);
+}
+
+static void run_weights(void *data, int64_t p)
+{
+    const conv_job *j = data;
+    weights_part(j->s, j->x, j->dy, p, j->to + p * j->s->out * depth_of(j->s));
+}
+
 static void weights_direct(const la_conv *s, const real *x, const real *dy, bool add, real *dW, real *work)
 {
     int64_t depth = depth_of(s), size = s->out * depth;
-    const real *wide = padded(s, x, work + PARTS * size);
-#pragma omp parallel for schedule(static)
-    for (int64_t p = 0; p < PARTS; p++) weights_part(s, wide, dy, p, work + p * size);
+    conv_job job = {.s = s, .x = padded(s, x, work + PARTS * size), .dy = dy, .to = work};
+    la_parallel(PARTS, flops_of(s), run_weights, &job);
     for (int64_t o = 0; o < s->out; o++) {
         for (int64_t k = 0; k < depth; k++) {
             real sum = 0;
@@ -226,7 +247,7 @@ static void weights_direct(const la_conv *s, const real *x, const real *dy, bool
     }
 }
 
-/* Row k of the matrix of patches of output rows from .. from + count - 1: one tap of one channel at every place. */
+/* Row k of the im2col matrix of output rows from .. from + count - 1: one tap of one channel at every place. */
 static real *im2col_at(const la_conv *s, const real *x, int64_t k, int64_t oy, int64_t ox)
 {
     int64_t c = k % s->c, tap = k / s->c, ky = tap / s->kw, kx = tap % s->kw;
@@ -235,40 +256,67 @@ static real *im2col_at(const la_conv *s, const real *x, int64_t k, int64_t oy, i
     return (real *)x + ((c * s->h + iy) * s->w + ix) * s->n;
 }
 
-static void gather(const la_conv *s, const real *x, int64_t from, int64_t count, real *patches)
+static void gather_row(void *data, int64_t k)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < s->kh * s->kw * s->c; k++) {
-        for (int64_t p = 0; p < count * s->ow; p++) {
-            const real *at = im2col_at(s, x, k, from + p / s->ow, p % s->ow);
-            real *to = patches + (k * count * s->ow + p) * s->n;
-            if (at) memcpy(to, at, (size_t)s->n * sizeof *to);
-            if (!at) memset(to, 0, (size_t)s->n * sizeof *to);
+    const conv_job *j = data;
+    const la_conv *s = j->s;
+    for (int64_t p = 0; p < j->count * s->ow; p++) {
+        const real *at = im2col_at(s, j->x, k, j->from + p / s->ow, p % s->ow);
+        real *to = j->to + (k * j->count * s->ow + p) * s->n;
+        if (at) memcpy(to, at, (size_t)s->n * sizeof *to);
+        if (!at) memset(to, 0, (size_t)s->n * sizeof *to);
+    }
+}
+
+static double band_work(const la_conv *s, int64_t count)
+{
+    return 2 * (double)depth_of(s) * (double)(count * s->ow * s->n);
+}
+
+static void gather(const la_conv *s, const real *x, int64_t from, int64_t count, real *matrix)
+{
+    conv_job job = {.s = s, .x = x, .from = from, .count = count, .to = matrix};
+    la_parallel(depth_of(s), band_work(s, count), gather_row, &job);
+}
+
+/* A part is a channel, so that no two threads write to one place. */
+static void scatter_channel(void *data, int64_t c)
+{
+    const conv_job *j = data;
+    const la_conv *s = j->s;
+    for (int64_t tap = 0; tap < s->kh * s->kw; tap++) {
+        int64_t k = tap * s->c + c;
+        for (int64_t p = 0; p < j->count * s->ow; p++) {
+            real *to = im2col_at(s, j->to, k, j->from + p / s->ow, p % s->ow);
+            const real *own = j->x + (k * j->count * s->ow + p) * s->n;
+            for (int64_t i = 0; to && i < s->n; i++) to[i] += own[i];
         }
     }
 }
 
-/* Threads take channels, so that no two of them write to one place. */
-static void scatter(const la_conv *s, const real *patches, int64_t from, int64_t count, real *dx)
+static void scatter(const la_conv *s, const real *matrix, int64_t from, int64_t count, real *dx)
 {
-#pragma omp parallel for schedule(static)
-    for (int64_t c = 0; c < s->c; c++) {
-        for (int64_t tap = 0; tap < s->kh * s->kw; tap++) {
-            int64_t k = tap * s->c + c;
-            for (int64_t p = 0; p < count * s->ow; p++) {
-                real *to = im2col_at(s, dx, k, from + p / s->ow, p % s->ow);
-                const real *own = patches + (k * count * s->ow + p) * s->n;
-                for (int64_t j = 0; to && j < s->n; j++) to[j] += own[j];
-            }
-        }
-    }
+    conv_job job = {.s = s, .x = matrix, .from = from, .count = count, .to = dx};
+    la_parallel(s->c, band_work(s, count), scatter_channel, &job);
+}
+
+static void run_forward_row(void *data, int64_t oy)
+{
+    const conv_job *j = data;
+    forward_row(j->s, j->W, j->x, j->bias, j->add, j->to, oy);
+}
+
+static void run_back_row(void *data, int64_t iy)
+{
+    const conv_job *j = data;
+    back_row(j->s, j->W, j->dy, j->add, j->to, iy);
 }
 
 static void forward(const la_conv *s, const real *W, const real *x, bool bias, bool add, real *y, real *work)
 {
     if (direct(s)) {
-#pragma omp parallel for schedule(static)
-        for (int64_t oy = 0; oy < s->oh; oy++) forward_row(s, W, x, bias, add, y, oy);
+        conv_job job = {.s = s, .W = W, .x = x, .bias = bias, .add = add, .to = y};
+        la_parallel(s->oh, flops_of(s), run_forward_row, &job);
         return;
     }
     int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
@@ -284,8 +332,8 @@ static void forward(const la_conv *s, const real *W, const real *x, bool bias, b
 static void back_input(const la_conv *s, const real *W, const real *dy, bool add, real *dx, real *work)
 {
     if (direct(s)) {
-#pragma omp parallel for schedule(static)
-        for (int64_t iy = 0; iy < s->h; iy++) back_row(s, W, dy, add, dx, iy);
+        conv_job job = {.s = s, .W = W, .dy = dy, .add = add, .to = dx};
+        la_parallel(s->h, flops_of(s), run_back_row, &job);
         return;
     }
     int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
@@ -315,7 +363,7 @@ static void back_weights(const la_conv *s, const real *x, const real *dy, bool a
 
 void la_conv_forward(const la_conv *s, int count, const la_conv_term *term, bool bias, real *y, real *work)
 {
-    if (la_conv_by_points(s)) {
+    if (la_conv_winograd(s)) {
         la_winograd_forward(s, count, term, bias, y, work);
         return;
     }
@@ -325,7 +373,7 @@ void la_conv_forward(const la_conv *s, int count, const la_conv_term *term, bool
 void la_conv_back(const la_conv *s, int count, const la_conv_term *term, bool add_x, real *dx, bool add_W, real *dW,
                   real *work)
 {
-    if (la_conv_by_points(s)) {
+    if (la_conv_winograd(s)) {
         la_winograd_back(s, count, term, add_x, dx, add_W, dW, work);
         return;
     }

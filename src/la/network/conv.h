@@ -7,12 +7,12 @@
 
 #include "la/view.h"
 
-#define la_conv           PSGD_TYPED(la_conv)
-#define la_conv_term      PSGD_TYPED(la_conv_term)
-#define la_conv_work      PSGD_TYPED(psgd__la_conv_work)
-#define la_conv_by_points PSGD_TYPED(psgd__la_conv_by_points)
-#define la_conv_forward   PSGD_TYPED(psgd__la_conv_forward)
-#define la_conv_back      PSGD_TYPED(psgd__la_conv_back)
+#define la_conv          PSGD_TYPED(la_conv)
+#define la_conv_term     PSGD_TYPED(la_conv_term)
+#define la_conv_work     PSGD_TYPED(psgd__la_conv_work)
+#define la_conv_winograd PSGD_TYPED(psgd__la_conv_winograd)
+#define la_conv_forward  PSGD_TYPED(psgd__la_conv_forward)
+#define la_conv_back     PSGD_TYPED(psgd__la_conv_back)
 
 typedef struct la_conv {
     int64_t c, h, w, n, out, kh, kw, stride, padding, oh, ow;
@@ -23,9 +23,9 @@ typedef struct la_conv_term {
     const real *W, *x, *dy;
 } la_conv_term;
 
-bool la_conv_by_points(const la_conv *s); /* the calls below are those of la/winograd.h */
+bool la_conv_winograd(const la_conv *s); /* the calls below are those of winograd.h */
 
-/* Numbers that the calls below need for themselves in work. */
+/* Elements that the calls below need in work. */
 int64_t la_conv_work(const la_conv *s);
 
 /* y <- the sum of W * x over count terms, with the bias of the first W where wanted. */

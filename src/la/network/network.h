@@ -24,17 +24,17 @@ void la_curve(la_function f, real leak, int64_t n, const real *y, const real *ty
 void la_accumulate(int64_t n, real c, const real *x, bool add, real *y);      /* y <- [y +] c x */
 void la_multiply(int64_t n, const real *a, const real *b, bool add, real *y); /* y <- [y +] a b, elementwise */
 
-/* Y <- [Y +] W X or W'X; W is rows x columns with pitch between its rows, X and Y have n samples a row. */
+/* Y <- [Y +] W X or W'X; W is rows x columns with leading dimension ld, X and Y have n samples a row. */
 void la_product(int64_t rows, int64_t columns, int64_t n, const real *W, int64_t ld, bool transpose, const real *X,
                 bool add, real *Y);
 
-/* R <- [R +] A B', A rows x n, B columns x n, R with pitch between its rows. */
+/* R <- [R +] A B', A rows x n, B columns x n, R with leading dimension ld. */
 void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const real *B, bool add, real *R, int64_t ld);
 
-/* r_i <- [r_i +] the sum of row i of A, r_i being pitch apart. */
+/* r_i <- [r_i +] the sum of row i of A, r_i being ld apart. */
 void la_row_sums(int64_t rows, int64_t n, const real *A, bool add, real *r, int64_t ld);
 
-/* Y_i <- [Y_i +] b_i for all samples, b_i being pitch apart. */
+/* Y_i <- [Y_i +] b_i for all samples, b_i being ld apart. */
 void la_spread_bias(int64_t rows, int64_t n, const real *b, int64_t ld, bool add, real *Y);
 
 #endif

@@ -1,7 +1,7 @@
 /* Convolution with fewer products: the way of Toom and Cook, known as Winograd's.
  *
  * A polynomial of degree T - 1 is known by its values at T points. Of a square of T x T places of x, of the window w
- * and of what comes out, OUTPUTS x OUTPUTS places, la/kernel/points.c makes values at T x T points, where convolution
+ * and of what comes out, OUTPUTS x OUTPUTS places, la/kernel/winograd.c makes values at T x T points, where convolution
  * is a product: V = B x B', U = G w G', M_k = U_k V_k at each point k, a sum over channels; y = A'M A and backwards dM
  * = A dy A', dV_k = U_k'dM_k, dU_k = dM_k V_k', dx = B'dV B (squares overlap), dw = G'dU G. All maps are linear, so
  * sums over terms are taken at the points. For 16 places that is 36 products instead of 144 with a window of 3 (T = 6),
@@ -12,16 +12,16 @@
 #include "la/network/winograd.h"
 #include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
+#include "la/pool.h"
 #include "la/network/network.h"
 
 #include <string.h>
 
 enum {
     OUTPUTS = 4,
-    POINTS = 64,                /* at most */
-    LINE = 16,                  /* numbers that arrays start at a multiple of */
-    BLOCK_SIZE = 3 * (1 << 20), /* of V and M of a block */
-    PARALLEL = 1 << 15          /* numbers at the points from which on threads pay */
+    POINTS = 64,               /* at most */
+    LINE = 16,                 /* elements that arrays start at a multiple of */
+    BLOCK_SIZE = 3 * (1 << 20) /* of V and M of a block */
 };
 
 typedef struct winograd {
@@ -53,7 +53,7 @@ bool la_winograd_fits(const la_conv *s)
     return s->stride == 1 && s->kh == s->kw && (s->kh == 3 || s->kh == 5);
 }
 
-/* The next numbers of work, while it is only counted NULL. */
+/* The next elements of work; NULL while they are only counted. */
 static real *take(real *work, int64_t *used, int64_t size)
 {
     int64_t at = *used;
@@ -61,7 +61,7 @@ static real *take(real *work, int64_t *used, int64_t size)
     return work ? work + at : NULL;
 }
 
-/* Returns the numbers of work that it lays out. */
+/* Returns the elements of work that it lays out. */
 static int64_t lay_out(winograd *to, const la_conv *s, real *work)
 {
     int64_t side = s->kh + OUTPUTS - 1, across = (s->ow + OUTPUTS - 1) / OUTPUTS, used = 0;
@@ -104,7 +104,7 @@ static void point_rows(const winograd *self, real *first, int64_t ld, real **row
     for (int64_t k = 0; k < self->points; k++) rows[k] = first + k * ld;
 }
 
-/* The rows of a square of size x size places of a picture [h, w, n] whose corner is (top, left); what lies outside has
+/* The rows of a square of size x size places of an image [h, w, n] whose corner is (top, left); what lies outside has
  * the rows of spare. */
 static void place_rows(const winograd *self, const real *image, int64_t h, int64_t w, int64_t top, int64_t left,
                        int64_t size, real *const *spare, real **rows)
@@ -141,43 +141,68 @@ static void run_map(const winograd *self, la_point_map kind, int64_t n, real *co
     la_kernel()->points(kind, self->s->kh, n, (const real *const *)from, start, add, to);
 }
 
-/* To the points: V from x or dM from dy, channels of them. */
-static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t ld)
+/* One map of all channels, to or from the points. */
+typedef struct map_job {
+    const winograd *self;
+    la_point_map kind;
+    real *image, *values; /* in space; at the points */
+    int64_t ld;           /* of values, from point to point */
+    const real *bias;
+    int64_t bias_ld;
+    bool add;
+} map_job;
+
+static void channel_to_points(void *data, int64_t channel)
 {
+    const map_job *j = data;
+    const winograd *self = j->self;
     int64_t n = self->s->n;
-    real *zeros[POINTS];
+    real *from[POINTS], *to[POINTS], *zeros[POINTS];
     for (int k = 0; k < POINTS; k++) zeros[k] = self->zero;
-#pragma omp parallel for schedule(static) if (self->points * channels * self->count * n > PARALLEL)
-    for (int64_t channel = 0; channel < channels; channel++) {
-        real *from[POINTS], *to[POINTS];
-        for (int64_t i = 0; i < self->count; i++) {
-            if (kind == LA_POINT_INPUT) input_rows(self, x, channel, i, zeros, from);
-            if (kind == LA_POINT_BACK_OUTPUT) output_rows(self, x, channel, i, zeros, from);
-            point_rows(self, V + (channel * self->count + i) * n, ld, to);
-            run_map(self, kind, n, from, 0, false, to);
-        }
+    for (int64_t i = 0; i < self->count; i++) {
+        if (j->kind == LA_POINT_INPUT) input_rows(self, j->image, channel, i, zeros, from);
+        if (j->kind == LA_POINT_BACK_OUTPUT) output_rows(self, j->image, channel, i, zeros, from);
+        point_rows(self, j->values + (channel * self->count + i) * n, j->ld, to);
+        run_map(self, j->kind, n, from, 0, false, to);
     }
 }
 
-/* From the points: y from M, with a bias, or dx, added to, from dV. What falls outside the picture goes back to where
+static void channel_from_points(void *data, int64_t channel)
+{
+    const map_job *j = data;
+    const winograd *self = j->self;
+    int64_t n = self->s->n;
+    real *from[POINTS], *to[POINTS], bias = j->bias ? j->bias[channel * j->bias_ld] : 0;
+    for (int64_t i = 0; i < self->count; i++) {
+        point_rows(self, j->values + (channel * self->count + i) * n, j->ld, from);
+        if (j->kind == LA_POINT_OUTPUT) output_rows(self, j->image, channel, i, from, to);
+        if (j->kind == LA_POINT_BACK_INPUT) input_rows(self, j->image, channel, i, from, to);
+        run_map(self, j->kind, n, from, bias, j->kind == LA_POINT_BACK_INPUT, to);
+    }
+}
+
+static double map_work(const winograd *self, int64_t channels)
+{
+    return 4 * (double)(self->points * channels * self->count * self->s->n);
+}
+
+/* To the points: V from x or dM from dy, channels of them. */
+static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t ld)
+{
+    map_job job = {.self = self, .kind = kind, .image = (real *)x, .values = V, .ld = ld};
+    la_parallel(channels, map_work(self, channels), channel_to_points, &job);
+}
+
+/* From the points: y from M, with a bias, or dx, added to, from dV. What falls outside the image goes back to where
  * it came from, where nothing is needed any more. */
 static void from_points(const winograd *self, la_point_map kind, int64_t channels, real *M, int64_t ld,
                         const real *bias, int64_t bias_ld, real *y)
 {
-    int64_t n = self->s->n;
-#pragma omp parallel for schedule(static) if (self->points * channels * self->count * n > PARALLEL)
-    for (int64_t channel = 0; channel < channels; channel++) {
-        real *from[POINTS], *to[POINTS];
-        for (int64_t i = 0; i < self->count; i++) {
-            point_rows(self, M + (channel * self->count + i) * n, ld, from);
-            if (kind == LA_POINT_OUTPUT) output_rows(self, y, channel, i, from, to);
-            if (kind == LA_POINT_BACK_INPUT) input_rows(self, y, channel, i, from, to);
-            run_map(self, kind, n, from, bias ? bias[channel * bias_ld] : 0, kind == LA_POINT_BACK_INPUT, to);
-        }
-    }
+    map_job job = {.self = self, .kind = kind, .image = y, .values = M, .ld = ld, .bias = bias, .bias_ld = bias_ld};
+    la_parallel(channels, map_work(self, channels), channel_from_points, &job);
 }
 
-/* U of W, or dW of dU; the channels of a weight lie side by side and take the place of samples. */
+/* U of W, or dW of dU; the channels of a weight are neighbours and take the place of samples. */
 static void weight_rows(const winograd *self, const real *W, int64_t o, real **rows)
 {
     const la_conv *s = self->s;
@@ -185,57 +210,77 @@ static void weight_rows(const winograd *self, const real *W, int64_t o, real **r
     for (int64_t k = 0; k < taps; k++) rows[k] = (real *)W + o * (taps * s->c + 1) + k * s->c;
 }
 
+static void weight_to_points(void *data, int64_t o)
+{
+    const map_job *j = data;
+    const winograd *self = j->self;
+    real *from[POINTS], *to[POINTS];
+    weight_rows(self, j->image, o, from);
+    point_rows(self, j->values + o * self->s->c, self->u_ld, to);
+    run_map(self, LA_POINT_WEIGHTS, self->s->c, from, 0, false, to);
+}
+
+static void weight_from_points(void *data, int64_t o)
+{
+    const map_job *j = data;
+    const winograd *self = j->self;
+    real *from[POINTS], *to[POINTS];
+    point_rows(self, j->values + o * self->s->c, self->u_ld, from);
+    weight_rows(self, j->image, o, to);
+    run_map(self, LA_POINT_BACK_WEIGHTS, self->s->c, from, 0, j->add, to);
+}
+
 static void weights_to_points(const winograd *self, const real *W, real *U)
 {
-#pragma omp parallel for schedule(static) if (self->u_ld * self->points > PARALLEL)
-    for (int64_t o = 0; o < self->s->out; o++) {
-        real *from[POINTS], *to[POINTS];
-        weight_rows(self, W, o, from);
-        point_rows(self, U + o * self->s->c, self->u_ld, to);
-        run_map(self, LA_POINT_WEIGHTS, self->s->c, from, 0, false, to);
-    }
+    map_job job = {.self = self, .image = (real *)W, .values = U};
+    la_parallel(self->s->out, 4 * (double)(self->u_ld * self->points), weight_to_points, &job);
 }
 
 static void weights_from_points(const winograd *self, real *dU, bool add, real *dW)
 {
-#pragma omp parallel for schedule(static) if (self->u_ld * self->points > PARALLEL)
-    for (int64_t o = 0; o < self->s->out; o++) {
-        real *from[POINTS], *to[POINTS];
-        point_rows(self, dU + o * self->s->c, self->u_ld, from);
-        weight_rows(self, dW, o, to);
-        run_map(self, LA_POINT_BACK_WEIGHTS, self->s->c, from, 0, add, to);
-    }
+    map_job job = {.self = self, .image = dW, .values = dU, .add = add};
+    la_parallel(self->s->out, 4 * (double)(self->u_ld * self->points), weight_from_points, &job);
+}
+
+/* The product of one point: C <- [C +] op(A) op(B). */
+typedef struct product_job {
+    bool ta, tb, add;
+    int64_t m, n, k;
+    const real *A, *B;
+    real *C;
+    int64_t a_next, b_next, c_next; /* from point to point */
+} product_job;
+
+static void point_product(void *data, int64_t p)
+{
+    const product_job *j = data;
+    la_gemm(j->ta, j->tb, j->m, j->n, j->k, 1, j->A + p * j->a_next, j->ta ? j->m : j->k, j->B + p * j->b_next,
+            j->tb ? j->k : j->n, j->add ? 1 : 0, j->C + p * j->c_next, j->n);
+}
+
+static void run_products(const winograd *self, product_job job)
+{
+    double work = 2 * (double)self->points * (double)job.m * (double)job.n * (double)job.k;
+    la_parallel(self->points, work, point_product, &job);
 }
 
 /* M <- [M +] U V, dV <- [dV +] U'dM and dU <- [dU +] dM V' at every point. */
 static void product(const winograd *self, const real *U, const real *V, bool add, real *M)
 {
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
-#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
-    for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(false, false, out, columns, c, 1, U + k * self->u_ld, c, V + k * self->v_ld, columns, add ? 1 : 0,
-                M + k * self->m_ld, columns);
-    }
+    run_products(self, (product_job){false, false, add, out, columns, c, U, V, M, self->u_ld, self->v_ld, self->m_ld});
 }
 
 static void back_product(const winograd *self, const real *U, const real *dM, bool add, real *dV)
 {
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
-#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
-    for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(true, false, c, columns, out, 1, U + k * self->u_ld, c, dM + k * self->m_ld, columns, add ? 1 : 0,
-                dV + k * self->v_ld, columns);
-    }
+    run_products(self, (product_job){true, false, add, c, columns, out, U, dM, dV, self->u_ld, self->m_ld, self->v_ld});
 }
 
 static void outer_product(const winograd *self, const real *dM, const real *V, bool add, real *dU)
 {
     int64_t c = self->s->c, out = self->s->out, columns = self->count * self->s->n;
-#pragma omp parallel for schedule(static) if (self->points * columns * (c + out) > PARALLEL)
-    for (int64_t k = 0; k < self->points; k++) {
-        la_gemm(false, true, out, c, columns, 1, dM + k * self->m_ld, columns, V + k * self->v_ld, columns, add ? 1 : 0,
-                dU + k * self->u_ld, c);
-    }
+    run_products(self, (product_job){false, true, add, out, c, columns, dM, V, dU, self->m_ld, self->v_ld, self->u_ld});
 }
 
 static void next_block(winograd *self)

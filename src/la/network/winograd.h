@@ -1,4 +1,4 @@
-/* Convolution by points: the same calls as la/conv.h. */
+/* Winograd convolution: the same calls as conv.h. */
 #ifndef PSGD_LA_NETWORK_WINOGRAD_H
 #define PSGD_LA_NETWORK_WINOGRAD_H
 

@@ -190,7 +190,7 @@ static void psgd_advance(const method_args *a)
 
 static bool psgd_concurrent(const part *p)
 {
-    return p->precond && !p->rows && psgd__precond_runs_beside(p->precond);
+    return p->precond && !p->rows && psgd__precond_concurrent(p->precond);
 }
 
 static bool psgd_heavy(const part *p)
