@@ -19,7 +19,7 @@ import time
 SPINNERS = (0, 1, 4)
 RUNS = {  # command as a function of the steps, short, long
     "lenet5": (lambda n: ["psgd", "train", "lenet5", "--data", "digits", "--steps", str(n)], 20, 320),
-    "language": (lambda n: ["bench_language", str(n)], 1, 4),
+    "language": (lambda n: ["bench_language", str(n)], 1, 2),
     "alexnet-16": (lambda n: ["bench_alexnet", "16", str(n), "gradient"], 1, 7),
     "alexnet-128": (lambda n: ["bench_alexnet", "128", str(n), "gradient"], 1, 3),
 }
