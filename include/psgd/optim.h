@@ -137,16 +137,16 @@ psgd_status psgd_optimizer_validate(psgd_optimizer *optimizer, double loss);
  * tensors and options that shape its state. What is truncated, damaged or of something else is refused and changes
  * nothing. */
 int64_t psgd_optimizer_state_bytes(const psgd_optimizer *optimizer);
-psgd_status psgd_optimizer_state_save(const psgd_optimizer *optimizer, void *state);
-psgd_status psgd_optimizer_state_load(psgd_optimizer *optimizer, int64_t bytes, const void *state);
+psgd_status psgd_optimizer_state_save(const psgd_optimizer *optimizer, void *bytes);
+psgd_status psgd_optimizer_state_load(psgd_optimizer *optimizer, int64_t count, const void *bytes);
 
 /* The same for one tensor, or, with the index PSGD_SHARED_STATE, for what belongs to no tensor: counters and a joint
  * preconditioner. The whole state is the shared one followed by that of each tensor, so a program that keeps state by
  * the name of a parameter can save and restore it that way, in any order. */
 enum { PSGD_SHARED_STATE = -1 };
 int64_t psgd_optimizer_tensor_state_bytes(const psgd_optimizer *optimizer, int tensor);
-psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *optimizer, int tensor, void *state);
-psgd_status psgd_optimizer_tensor_state_load(psgd_optimizer *optimizer, int tensor, int64_t bytes, const void *state);
+psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *optimizer, int tensor, void *bytes);
+psgd_status psgd_optimizer_tensor_state_load(psgd_optimizer *optimizer, int tensor, int64_t count, const void *bytes);
 
 /* The whole state as a file, which is replaced atomically. */
 psgd_status psgd_optimizer_save(const psgd_optimizer *optimizer, const char *path);
