@@ -6,7 +6,7 @@
 
 /* value and g <- those of problem number at x; at and d are scratch for a row. g may be NULL. */
 void psgd__problem_real(int number, int n, int m, const double *x, double *value, double *g, int *at, double *d);
-void psgd__problem_complex(int number, int n, int m, const double complex *x, double complex *g, int *at,
-                           double complex *d);
+void psgd__problem_complex(int number, int n, int m, const double complex *x, double complex *value, double complex *g,
+                           int *at, double complex *d);
 
 #endif

@@ -11,25 +11,24 @@
 
 #ifdef PROBLEM_COMPLEX
 typedef double complex scalar;
-#define RE(x) creal(x)
+#define RE(x)    creal(x)
+#define EVALUATE psgd__problem_complex
 #else
 typedef double scalar;
-#define RE(x) (x)
+#define RE(x)    (x)
+#define EVALUATE psgd__problem_real
 #endif
 
 #define X(j) x[(j)-1]
 
 typedef struct row {
+    int n, m; /* unknowns, residuals */
     int count;
     int *at; /* from 0 */
     scalar *d;
 } row;
 
-typedef struct size {
-    int n, m;
-} size;
-
-typedef scalar (*residual)(size s, int i, const scalar *x, row *J);
+typedef scalar (*residual)(int i, const scalar *x, row *J);
 
 static inline void put(row *J, int j, scalar d)
 {

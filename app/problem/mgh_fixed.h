@@ -2,9 +2,8 @@
 #include "problem/formula.h"
 #include "problem/tables.h"
 
-static scalar rosenbrock(size s, int i, const scalar *x, row *J)
+static scalar rosenbrock(int i, const scalar *x, row *J)
 {
-    (void)s;
     if (i == 1) {
         put(J, 1, -20 * X(1));
         put(J, 2, 10);
@@ -14,9 +13,8 @@ static scalar rosenbrock(size s, int i, const scalar *x, row *J)
     return 1 - X(1);
 }
 
-static scalar freudenstein_roth(size s, int i, const scalar *x, row *J)
+static scalar freudenstein_roth(int i, const scalar *x, row *J)
 {
-    (void)s;
     put(J, 1, 1);
     if (i == 1) {
         put(J, 2, 10 * X(2) - 3 * X(2) * X(2) - 2);
@@ -26,9 +24,8 @@ static scalar freudenstein_roth(size s, int i, const scalar *x, row *J)
     return -29 + X(1) + ((X(2) + 1) * X(2) - 14) * X(2);
 }
 
-static scalar powell_badly_scaled(size s, int i, const scalar *x, row *J)
+static scalar powell_badly_scaled(int i, const scalar *x, row *J)
 {
-    (void)s;
     if (i == 1) {
         put(J, 1, 1e4 * X(2));
         put(J, 2, 1e4 * X(1));
@@ -40,9 +37,8 @@ static scalar powell_badly_scaled(size s, int i, const scalar *x, row *J)
     return a + b - 1.0001;
 }
 
-static scalar brown_badly_scaled(size s, int i, const scalar *x, row *J)
+static scalar brown_badly_scaled(int i, const scalar *x, row *J)
 {
-    (void)s;
     if (i < 3) {
         put(J, i, 1);
         return X(i) - (i == 1 ? 1e6 : 2e-6);
@@ -52,28 +48,25 @@ static scalar brown_badly_scaled(size s, int i, const scalar *x, row *J)
     return X(1) * X(2) - 2;
 }
 
-static scalar beale(size s, int i, const scalar *x, row *J)
+static scalar beale(int i, const scalar *x, row *J)
 {
     static const double y[] = {1.5, 2.25, 2.625};
-    (void)s;
     scalar power = i == 1 ? (scalar)1 : i == 2 ? X(2) : X(2) * X(2);
     put(J, 1, power * X(2) - 1);
     put(J, 2, i * X(1) * power);
     return y[i - 1] - X(1) * (1 - power * X(2));
 }
 
-static scalar jennrich_sampson(size s, int i, const scalar *x, row *J)
+static scalar jennrich_sampson(int i, const scalar *x, row *J)
 {
-    (void)s;
     scalar a = exp(i * X(1)), b = exp(i * X(2));
     put(J, 1, -i * a);
     put(J, 2, -i * b);
     return 2 + 2 * i - (a + b);
 }
 
-static scalar helical_valley(size s, int i, const scalar *x, row *J)
+static scalar helical_valley(int i, const scalar *x, row *J)
 {
-    (void)s;
     scalar square = X(1) * X(1) + X(2) * X(2);
     if (i == 1) {
         double turn = RE(X(1)) < 0 ? 0.5 : 0;
@@ -93,9 +86,8 @@ static scalar helical_valley(size s, int i, const scalar *x, row *J)
     return X(3);
 }
 
-static scalar bard(size s, int i, const scalar *x, row *J)
+static scalar bard(int i, const scalar *x, row *J)
 {
-    (void)s;
     double u = i, v = 16 - i, w = u < v ? u : v;
     scalar below = v * X(2) + w * X(3);
     put(J, 1, -1);
@@ -104,9 +96,8 @@ static scalar bard(size s, int i, const scalar *x, row *J)
     return bard_y[i - 1] - (X(1) + u / below);
 }
 
-static scalar gaussian(size s, int i, const scalar *x, row *J)
+static scalar gaussian(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = (8 - i) / 2.0;
     scalar d = t - X(3), e = exp(-X(2) * d * d / 2);
     put(J, 1, e);
@@ -115,9 +106,8 @@ static scalar gaussian(size s, int i, const scalar *x, row *J)
     return X(1) * e - gaussian_y[i - 1];
 }
 
-static scalar meyer(size s, int i, const scalar *x, row *J)
+static scalar meyer(int i, const scalar *x, row *J)
 {
-    (void)s;
     scalar below = 45 + 5 * i + X(3), e = exp(X(2) / below);
     put(J, 1, e);
     put(J, 2, X(1) * e / below);
@@ -125,9 +115,8 @@ static scalar meyer(size s, int i, const scalar *x, row *J)
     return X(1) * e - meyer_y[i - 1];
 }
 
-static scalar gulf(size s, int i, const scalar *x, row *J)
+static scalar gulf(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = i / 100.0, y = 25 + pow(-50 * log(t), 2.0 / 3);
     scalar d = y - X(2), sign = RE(d) < 0 ? -1 : 1, distance = sign * d;
     if (RE(distance) == 0) return 1 - t;
@@ -138,9 +127,8 @@ static scalar gulf(size s, int i, const scalar *x, row *J)
     return e - t;
 }
 
-static scalar box_3d(size s, int i, const scalar *x, row *J)
+static scalar box_3d(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = 0.1 * i, c = exp(-t) - exp(-10 * t);
     scalar a = exp(-t * X(1)), b = exp(-t * X(2));
     put(J, 1, -t * a);
@@ -150,9 +138,8 @@ static scalar box_3d(size s, int i, const scalar *x, row *J)
 }
 
 /* Also problem 22, on each four unknowns from x_{k+1}. */
-static scalar powell_singular(size s, int i, const scalar *x, row *J)
+static scalar powell_singular(int i, const scalar *x, row *J)
 {
-    (void)s;
     int k = (i - 1) / 4 * 4;
     switch (i - k) {
     case 1:
@@ -178,9 +165,8 @@ static scalar powell_singular(size s, int i, const scalar *x, row *J)
     }
 }
 
-static scalar wood(size s, int i, const scalar *x, row *J)
+static scalar wood(int i, const scalar *x, row *J)
 {
-    (void)s;
     switch (i) {
     case 1:
         put(J, 1, -20 * X(1));
@@ -207,9 +193,8 @@ static scalar wood(size s, int i, const scalar *x, row *J)
     }
 }
 
-static scalar kowalik_osborne(size s, int i, const scalar *x, row *J)
+static scalar kowalik_osborne(int i, const scalar *x, row *J)
 {
-    (void)s;
     double u = kowalik_u[i - 1];
     scalar above = u * u + u * X(2), below = u * u + u * X(3) + X(4);
     put(J, 1, -above / below);
@@ -219,9 +204,8 @@ static scalar kowalik_osborne(size s, int i, const scalar *x, row *J)
     return kowalik_y[i - 1] - X(1) * above / below;
 }
 
-static scalar brown_dennis(size s, int i, const scalar *x, row *J)
+static scalar brown_dennis(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = i / 5.0;
     scalar a = X(1) + t * X(2) - exp(t), b = X(3) + X(4) * sin(t) - cos(t);
     put(J, 1, 2 * a);
@@ -231,9 +215,8 @@ static scalar brown_dennis(size s, int i, const scalar *x, row *J)
     return a * a + b * b;
 }
 
-static scalar osborne_1(size s, int i, const scalar *x, row *J)
+static scalar osborne_1(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = 10 * (i - 1);
     scalar a = exp(-t * X(4)), b = exp(-t * X(5));
     put(J, 1, -1);
@@ -244,9 +227,8 @@ static scalar osborne_1(size s, int i, const scalar *x, row *J)
     return osborne_1_y[i - 1] - (X(1) + X(2) * a + X(3) * b);
 }
 
-static scalar biggs_exp6(size s, int i, const scalar *x, row *J)
+static scalar biggs_exp6(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = 0.1 * i, y = exp(-t) - 5 * exp(-10 * t) + 3 * exp(-4 * t);
     scalar a = exp(-t * X(1)), b = exp(-t * X(2)), c = exp(-t * X(5));
     put(J, 1, -t * X(3) * a);
@@ -258,9 +240,8 @@ static scalar biggs_exp6(size s, int i, const scalar *x, row *J)
     return X(3) * a - X(4) * b + X(6) * c - y;
 }
 
-static scalar osborne_2(size s, int i, const scalar *x, row *J)
+static scalar osborne_2(int i, const scalar *x, row *J)
 {
-    (void)s;
     double t = (i - 1) / 10.0;
     scalar e = exp(-t * X(5)), sum = X(1) * e;
     put(J, 1, -e);
@@ -275,7 +256,7 @@ static scalar osborne_2(size s, int i, const scalar *x, row *J)
     return osborne_2_y[i - 1] - sum;
 }
 
-static scalar watson(size s, int i, const scalar *x, row *J)
+static scalar watson(int i, const scalar *x, row *J)
 {
     if (i == 30) {
         put(J, 1, 1);
@@ -288,11 +269,11 @@ static scalar watson(size s, int i, const scalar *x, row *J)
     }
     double t = i / 29.0, power = 1;
     scalar slope = 0, sum = 0;
-    for (int j = 1; j <= s.n; j++, power *= t) {
+    for (int j = 1; j <= J->n; j++, power *= t) {
         if (j > 1) slope += (j - 1) * X(j) * power / t;
         sum += X(j) * power;
     }
     power = 1;
-    for (int j = 1; j <= s.n; j++, power *= t) put(J, j, (j - 1) * power / t - 2 * sum * power);
+    for (int j = 1; j <= J->n; j++, power *= t) put(J, j, (j - 1) * power / t - 2 * sum * power);
     return slope - sum * sum - 1;
 }

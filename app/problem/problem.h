@@ -16,7 +16,7 @@ enum { PROBLEM_MINIMA = 5 };
 typedef struct problem problem;
 
 typedef struct problem_minimum {
-    int n;        /* 0: for every n */
+    int n;        /* negative: for every n */
     double value; /* negative: the formula of the problem, see problem.c */
 } problem_minimum;
 
@@ -27,7 +27,7 @@ typedef struct problem_kind {
     int max;              /* 0: any */
     int m, m_of_n;        /* residuals: m + m_of_n n */
     void (*start)(int n, double *x);
-    problem_minimum minima[PROBLEM_MINIMA]; /* ends with n < 0 where there are fewer */
+    problem_minimum minima[PROBLEM_MINIMA]; /* ends with n = 0 where there are fewer */
 } problem_kind;
 
 int psgd__problem_count(void);
@@ -37,7 +37,6 @@ const problem_kind *psgd__problem_kind(int index);
 psgd_status psgd__problem_create(const psgd_context *context, const char *name, int64_t n, problem **created);
 void psgd__problem_free(problem *self);
 
-const problem_kind *psgd__problem_kind_of(const problem *self);
 int64_t psgd__problem_size(const problem *self);
 void psgd__problem_start(const problem *self, double *x);
 

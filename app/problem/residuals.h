@@ -1,4 +1,7 @@
-/* The residuals in the order of the registry in problem.c. */
+/* The residuals in the order of the registry in problem.c, and the sum of their squares. */
+#include "problem/mgh_fixed.h"
+#include "problem/mgh_scalable.h"
+
 static const residual residuals[] = {
     rosenbrock,
     freudenstein_roth,
@@ -37,3 +40,16 @@ static const residual residuals[] = {
     chebyquad,
     chained_rosenbrock,
 };
+
+void EVALUATE(int number, int n, int m, const scalar *x, scalar *value, scalar *g, int *at, scalar *d)
+{
+    row J = {.n = n, .m = m, .at = at, .d = d};
+    *value = 0;
+    for (int j = 0; g && j < n; j++) g[j] = 0;
+    for (int i = 1; i <= m; i++) {
+        J.count = 0;
+        scalar r = residuals[number](i, x, &J);
+        *value += r * r;
+        for (int k = 0; g && k < J.count; k++) g[J.at[k]] += 2 * r * J.d[k];
+    }
+}
