@@ -1,7 +1,7 @@
 /* Tables in text: one sample a line, numbers between commas, semicolons, tabs or spaces, the label last. A first line
  * that is not numbers is taken for a heading. */
 #include "data/format/gzip.h"
-#include "data/table.h"
+#include "data/samples_table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,15 +44,8 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
         return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has %lld values; expected %lld, label included", self->path,
                           (long long)number, (long long)count, (long long)(self->rows ? self->columns : 2));
     }
-    if ((self->rows + 1) * count > self->room) {
-        int64_t room = 2 * (self->rows + 1) * count + 1024;
-        float *grown = psgd__alloc(context, room, sizeof *grown);
-        if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", self->path);
-        if (self->values) memcpy(grown, self->values, (size_t)(self->rows * count) * sizeof *grown);
-        psgd__free(context, self->values);
-        self->values = grown;
-        self->room = room;
-    }
+    if (!psgd__grow(context, &self->values, (self->rows + 1) * count, &self->room, sizeof *self->values))
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", self->path);
     read_line(line, self->values + self->rows * count, count);
     self->rows++;
     return PSGD_OK;
@@ -76,34 +69,28 @@ static psgd_status parse(const psgd_context *context, csv *self, char *chars, in
     return psgd__fail(PSGD_ERR_FORMAT, "%s has no line of values", self->path);
 }
 
-static psgd_status csv_open(const psgd_context *context, const char *argument, source_split split,
-                            const source_settings *settings, source **opened)
+static psgd_status csv_open(const source_request *request, source **opened)
 {
+    const psgd_context *context = request->context;
     unsigned char *bytes;
     int64_t count;
-    csv self = {.path = argument};
-    PSGD_TRY(psgd__file_read(context, argument, &bytes, &count));
-    /* The reader leaves room for the zero byte after a last line without an end. */
+    csv self = {.path = request->argument};
+    PSGD_TRY(psgd__file_read(context, self.path, &bytes, &count));
     psgd_status status = parse(context, &self, (char *)bytes, count);
     psgd__free(context, bytes);
+    float *y = status == PSGD_OK ? psgd__alloc(context, self.rows, sizeof *y) : NULL;
+    if (status == PSGD_OK && !y) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", self.path);
+    if (status != PSGD_OK) {
+        psgd__free(context, self.values);
+        return status;
+    }
     int64_t features = self.columns - 1;
-    float *x = NULL, *y = NULL;
-    if (status == PSGD_OK) {
-        x = psgd__alloc(context, self.rows * features, sizeof *x);
-        y = psgd__alloc(context, self.rows, sizeof *y);
-        if (!x || !y) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", argument);
+    for (int64_t i = 0; i < self.rows; i++) { /* the features move together, and the labels out */
+        const float *row = self.values + i * self.columns;
+        y[i] = row[features];
+        memmove(self.values + i * features, row, (size_t)features * sizeof *row);
     }
-    for (int64_t i = 0; status == PSGD_OK && i < self.rows; i++) {
-        memcpy(x + i * features, self.values + i * self.columns, (size_t)features * sizeof *x);
-        y[i] = self.values[i * self.columns + features];
-    }
-    psgd__free(context, self.values);
-    if (status == PSGD_OK) {
-        return psgd__table_open(context, argument, 1, &features, self.rows, x, y, split, settings, opened);
-    }
-    psgd__free(context, x);
-    psgd__free(context, y);
-    return status;
+    return psgd__samples_open(request, SAMPLES_FLOAT, 1, &features, self.rows, self.values, y, opened);
 }
 
 const source_kind psgd__source_csv = {

@@ -1,6 +1,6 @@
 /* Samples and labels from two .npy files, npy:X.npy,Y.npy: X of shape (samples, ...), Y of shape (samples,). */
 #include "data/format/npy.h"
-#include "data/table.h"
+#include "data/samples_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,10 +28,10 @@ static psgd_status check(const npy_file *x, const npy_file *y)
     return PSGD_OK;
 }
 
-static psgd_status npy_open_source(const psgd_context *context, const char *argument, source_split split,
-                                   const source_settings *settings, source **opened)
+static psgd_status npy_open_source(const source_request *request, source **opened)
 {
-    const char *comma = strchr(argument, ',');
+    const psgd_context *context = request->context;
+    const char *argument = request->argument, *comma = strchr(argument, ',');
     char path[4096];
     if (!comma || !comma[1] || (size_t)(comma - argument) >= sizeof path) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "the source npy needs two files: npy:X.npy,Y.npy");
@@ -43,15 +43,13 @@ static psgd_status npy_open_source(const psgd_context *context, const char *argu
     if (status == PSGD_OK) status = load(context, comma + 1, &files[1], &y);
     if (status == PSGD_OK) status = check(&files[0], &files[1]);
     if (status == PSGD_OK) {
-        status = psgd__table_open(context, argument, files[0].ndim - 1, files[0].shape + 1, files[0].shape[0], x, y,
-                                  split, settings, opened);
+        status = psgd__samples_open(request, SAMPLES_FLOAT, files[0].ndim - 1, files[0].shape + 1, files[0].shape[0], x,
+                                    y, opened);
         x = y = NULL;
     }
     psgd__free(context, x);
     psgd__free(context, y);
-    for (int i = 0; i < 2; i++) {
-        if (files[i].path) psgd__npy_close(&files[i]);
-    }
+    for (int i = 0; i < 2; i++) psgd__npy_close(&files[i]);
     return status;
 }
 

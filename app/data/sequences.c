@@ -45,52 +45,44 @@ static void sequence_close(source *base)
     psgd__free(base->context, base);
 }
 
-static psgd_status sequence_open(const psgd_context *context, const char *argument, source_split split,
-                                 const source_settings *settings, bool adding, source **opened)
+static psgd_status sequence_open(const source_request *request, source **opened)
 {
+    const char *argument = request->argument;
     char *end = NULL;
     long long times = argument ? strtoll(argument, &end, 10) : 50;
     if (argument && (*end || end == argument || times < 2 || times > 1000000)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "the length of sequences must be a number from 2 to 1000000, not '%s'",
                           argument);
     }
-    sequence_source *self = psgd__alloc(context, 1, sizeof *self);
+    sequence_source *self = psgd__alloc(request->context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a source of sequences");
-    self->base = (source){.context = context,
+    bool test = request->split == SPLIT_TEST;
+    int64_t samples = request->settings->samples;
+    self->seed = request->settings->seed;
+    self->first = test ? (uint64_t)1 << 40 : 0;
+    self->adding = request->kind == &psgd__source_adding;
+    self->base = (source){.context = request->context,
                           .ndim = 2,
                           .sample = {times, 2},
                           .features = 2 * times,
-                          .classes = adding ? 1 : 2,
+                          .count = test      ? TEST_SAMPLES
+                                   : samples ? samples
+                                             : DEFAULT_SAMPLES,
+                          .classes = self->adding ? 1 : 2,
                           .read = sequence_read,
                           .close = sequence_close};
-    self->base.count = split == SPLIT_TEST ? TEST_SAMPLES : settings->samples ? settings->samples : DEFAULT_SAMPLES;
-    self->first = split == SPLIT_TEST ? (uint64_t)1 << 40 : 0;
-    self->seed = settings->seed;
-    self->adding = adding;
     *opened = &self->base;
     return PSGD_OK;
-}
-
-static psgd_status xor_open(const psgd_context *context, const char *argument, source_split split,
-                            const source_settings *settings, source **opened)
-{
-    return sequence_open(context, argument, split, settings, false, opened);
-}
-
-static psgd_status adding_open(const psgd_context *context, const char *argument, source_split split,
-                               const source_settings *settings, source **opened)
-{
-    return sequence_open(context, argument, split, settings, true, opened);
 }
 
 const source_kind psgd__source_xor = {
     .name = "xor",
     .summary = "delayed XOR: xor:LENGTH, sequences of +-1 with two marks [50]",
-    .open = xor_open,
+    .open = sequence_open,
 };
 
 const source_kind psgd__source_adding = {
     .name = "adding",
     .summary = "the adding problem: adding:LENGTH, y is half the sum of two marked values [50]",
-    .open = adding_open,
+    .open = sequence_open,
 };

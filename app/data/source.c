@@ -30,7 +30,8 @@ psgd_status psgd__source_open(const psgd_context *context, const char *name, sou
             return psgd__fail(PSGD_ERR_ARGUMENT, "the source %s needs an argument: %s:%s", names[i], names[i],
                               kinds[i]->argument);
         }
-        return kinds[i]->open(context, colon ? colon + 1 : NULL, split, settings, opened);
+        source_request request = {context, kinds[i], colon ? colon + 1 : NULL, split, settings};
+        return kinds[i]->open(&request, opened);
     }
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);

@@ -34,11 +34,20 @@ typedef struct source_settings {
     const source *training;   /* JPEGs: the training split, where the test split is opened: its mean and classes */
 } source_settings;
 
-typedef struct source_kind {
-    const char *name, *argument, *summary; /* argument: "DIR", or NULL for none */
-    psgd_status (*open)(const psgd_context *context, const char *argument, source_split split,
-                        const source_settings *settings, source **opened);
-} source_kind;
+typedef struct source_kind source_kind;
+
+typedef struct source_request {
+    const psgd_context *context;
+    const source_kind *kind;
+    const char *argument; /* NULL where there is none */
+    source_split split;
+    const source_settings *settings;
+} source_request;
+
+struct source_kind {
+    const char *name, *argument, *summary; /* argument: "DIR", or NULL where it may be missing */
+    psgd_status (*open)(const source_request *request, source **opened);
+};
 
 struct source {
     const psgd_context *context;

@@ -73,6 +73,19 @@ void psgd__free(const psgd_context *context, void *memory)
     }
 }
 
+bool psgd__grow(const psgd_context *context, void *array, int64_t need, int64_t *room, size_t size)
+{
+    if (need <= *room) return true;
+    void *old, *grown = psgd__alloc(context, 2 * need + 16, size);
+    if (!grown) return false;
+    memcpy(&old, array, sizeof old);
+    if (old) memcpy(grown, old, (size_t)*room * size);
+    psgd__free(context, old);
+    memcpy(array, &grown, sizeof grown);
+    *room = 2 * need + 16;
+    return true;
+}
+
 char *psgd__strdup(const psgd_context *context, const char *text)
 {
     size_t bytes = strlen(text) + 1;

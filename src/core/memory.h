@@ -13,6 +13,10 @@
 void *psgd__alloc(const psgd_context *context, int64_t count, size_t size);
 void psgd__free(const psgd_context *context, void *memory);
 
+/* Room for need elements in the array that *array points at, which moves where it was too short; room is what it has.
+ * On failure, false, nothing has changed. */
+bool psgd__grow(const psgd_context *context, void *array, int64_t need, int64_t *room, size_t size);
+
 char *psgd__strdup(const psgd_context *context, const char *text);
 
 /* PSGD_OK where the machine can still give so many bytes, by its own word and within the limits of this process; else

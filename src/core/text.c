@@ -8,21 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool make_room(text *to, int64_t more)
-{
-    int64_t need = to->length + more + 1;
-    if (need <= to->room) return true;
-
-    int64_t room = need < 256 ? 256 : 2 * need;
-    char *grown = psgd__alloc(to->context, room, 1);
-    if (!grown) return false;
-    if (to->chars) memcpy(grown, to->chars, (size_t)to->length + 1);
-    psgd__free(to->context, to->chars);
-    to->chars = grown;
-    to->room = room;
-    return true;
-}
-
 void psgd__text_add(text *to, const char *format, ...)
 {
     if (to->failed) return;
@@ -32,7 +17,7 @@ void psgd__text_add(text *to, const char *format, ...)
     va_copy(again, args);
     int more = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    if (more < 0 || !make_room(to, more)) {
+    if (more < 0 || !psgd__grow(to->context, &to->chars, to->length + more + 1, &to->room, 1)) {
         psgd__text_free(to);
         to->failed = true;
     } else {

@@ -414,8 +414,9 @@ static void damaged_and_foreign_files_get_a_sentence(void **state)
     assert_fails(run_it((run){.method = "sgd", .at = "other"}), PSGD_ERR_ARGUMENT, "a run of something else");
     assert_true(stat(path, &about) == 0 && about.st_size == 9);
     assert_fails(run_it((run){.method = "sgd", .at = "other/metrics.jsonl"}), PSGD_ERR_IO, "metrics.jsonl");
-    assert_fails(psgd__corpus_read(NULL, folder("whole"), &other), PSGD_ERR_IO, "there is no");
-    assert_fails(psgd__corpus_read(NULL, "no-such-folder", &other), PSGD_ERR_IO, "not a folder");
+    snprintf(path, sizeof path, "text:%s", folder("whole"));
+    assert_fails(psgd__corpus_open(NULL, path, &other), PSGD_ERR_IO, "there is no");
+    assert_fails(psgd__corpus_open(NULL, "text:no-such-folder", &other), PSGD_ERR_IO, "not a folder");
 }
 
 /* The paper's model: scan stores 33278 + 401 + 2 (800 + 801) numbers. */

@@ -41,7 +41,6 @@ SAME_IDEA = {
     "pooling": {"src/graph/op", "src/la/kernel"},
     "recurrent": {"src/graph/op", "app/model"},
     "xmat": {"src/group/leaf", "src/la/fused", "src/la/kernel"},
-    "table": {"src/la/kernel", "app/data"},
 }
 MAX_SOURCES_IN_FOLDER = 25
 

@@ -13,7 +13,7 @@ static psgd_status read_all(const psgd_context *context, gzFile file, const char
     int64_t room = guess > 65536 ? guess : 65536;
     *count = 0;
     *bytes = psgd__alloc(context, room, 1);
-    while (*bytes) {
+    while (*bytes && psgd__grow(context, bytes, *count + 1, &room, 1)) {
         int64_t want = room - *count;
         if (want > 1 << 24) want = 1 << 24;
         int got = gzread(file, *bytes + *count, (unsigned)want);
@@ -24,12 +24,6 @@ static psgd_status read_all(const psgd_context *context, gzFile file, const char
         }
         if (got == 0) return PSGD_OK;
         *count += got;
-        if (*count < room) continue;
-        unsigned char *grown = psgd__alloc(context, 2 * room, 1);
-        if (grown) memcpy(grown, *bytes, (size_t)*count);
-        psgd__free(context, *bytes);
-        *bytes = grown;
-        room *= 2;
     }
     return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the contents of %s", path);
 }

@@ -7,7 +7,7 @@
 #include "core/status.h"
 #include <psgd/context.h>
 
-/* The caller frees *bytes with psgd__free. The sentence of a failure names the file. */
+/* The caller frees *bytes with psgd__free; a zero byte follows them. The sentence of a failure names the file. */
 psgd_status psgd__file_read(const psgd_context *context, const char *path, unsigned char **bytes, int64_t *count);
 
 #endif

@@ -3,7 +3,6 @@
 #include "data/format/npy.h"
 #include "core/memory.h"
 #include "core/text.h"
-#include "data/format/npy_header.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -193,17 +192,12 @@ static psgd_status refuse_number(const npy_file *npy, int64_t index, double numb
 
 psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted)
 {
-    union {
-        float narrow[PIECE];
-        double wide[PIECE];
-    } piece;
-    double max = wanted == PSGD_F32 ? (double)FLT_MAX : DBL_MAX;
+    double piece[PIECE], max = wanted == PSGD_F32 ? (double)FLT_MAX : DBL_MAX;
     for (int64_t done = 0, some; done < npy->count; done += some) {
         some = npy->count - done < PIECE ? npy->count - done : PIECE;
-        PSGD_TRY(read_stored(npy, done, some, &piece));
+        PSGD_TRY(psgd__npy_read(npy, done, some, PSGD_F64, piece));
         for (int64_t i = 0; i < some; i++) {
-            double number = npy->dtype == PSGD_F64 ? piece.wide[i] : (double)piece.narrow[i];
-            if (!(fabs(number) <= max)) return refuse_number(npy, done + i, number);
+            if (!(fabs(piece[i]) <= max)) return refuse_number(npy, done + i, piece[i]);
         }
     }
     return PSGD_OK;

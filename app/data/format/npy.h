@@ -31,8 +31,12 @@ psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psg
 /* Reads everything once and refuses the first number that is not finite, or not as the wanted type. */
 psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted);
 
-/* Refuses a shape other than (any, shape[0], .., shape[modes - 1]); *first is then the size of the first mode. */
+/* Refuses a shape other than (any, shape[0], .., shape[ndim - 1]); *first is then the first size. */
 psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first);
+
+/* Fills dtype, swapped, ndim, shape and count from the header, a Python dictionary with the keys descr, fortran_order
+ * and shape, which is zero-terminated. */
+psgd_status psgd__npy_parse_header(const char *header, npy_file *npy);
 
 /* The header of an array; the caller writes the elements after it. */
 psgd_status psgd__npy_write_header(file_writer *file, psgd_dtype dtype, int ndim, const int64_t *shape);

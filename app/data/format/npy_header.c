@@ -1,15 +1,17 @@
-#include "data/format/npy_header.h"
+#include "data/format/npy.h"
 #include "core/memory.h"
 #include "core/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+enum { KEYS = 3 };
+
 typedef struct cursor {
     const char *at;
     npy_file *npy;
     char type[64]; /* what descr says */
-    bool fortran, seen_type, seen_order, seen_shape;
+    bool fortran, seen[KEYS];
 } cursor;
 
 static psgd_status malformed(const cursor *c, const char *wanted)
@@ -102,22 +104,20 @@ static psgd_status read_shape(cursor *c)
     return PSGD_OK;
 }
 
+static const struct {
+    const char *name;
+    psgd_status (*read)(cursor *c);
+} keys[KEYS] = {{"descr", read_type}, {"fortran_order", read_order}, {"shape", read_shape}};
+
 static psgd_status read_entry(cursor *c)
 {
     char key[32];
     PSGD_TRY(read_string(c, key, sizeof key));
     if (!take(c, ':')) return malformed(c, "':'");
-    if (!strcmp(key, "descr")) {
-        c->seen_type = true;
-        return read_type(c);
-    }
-    if (!strcmp(key, "fortran_order")) {
-        c->seen_order = true;
-        return read_order(c);
-    }
-    if (!strcmp(key, "shape")) {
-        c->seen_shape = true;
-        return read_shape(c);
+    for (int i = 0; i < KEYS; i++) {
+        if (strcmp(key, keys[i].name)) continue;
+        c->seen[i] = true;
+        return keys[i].read(c);
     }
     return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header has an unknown key '%s'", c->npy->path, key);
 }
@@ -167,7 +167,8 @@ psgd_status psgd__npy_parse_header(const char *header, npy_file *npy)
     }
     skip_space(&c);
     if (*c.at) return malformed(&c, "nothing more");
-    const char *missing = !c.seen_type ? "descr" : !c.seen_order ? "fortran_order" : !c.seen_shape ? "shape" : NULL;
-    if (missing) return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header has no '%s'", npy->path, missing);
+    for (int i = 0; i < KEYS; i++) {
+        if (!c.seen[i]) return psgd__fail(PSGD_ERR_FORMAT, "%s: the .npy header has no '%s'", npy->path, keys[i].name);
+    }
     return accept(&c);
 }

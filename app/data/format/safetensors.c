@@ -8,19 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The length is little-endian whatever the machine is. */
-static void put_length(uint64_t length, unsigned char bytes[8])
-{
-    for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(length >> (8 * i));
-}
-
-static uint64_t get_length(const unsigned char bytes[8])
-{
-    uint64_t length = 0;
-    for (int i = 0; i < 8; i++) length |= (uint64_t)bytes[i] << (8 * i);
-    return length;
-}
-
 psgd_status psgd__safetensors_write(const psgd_context *context, const char *path, psgd_dtype dtype, int count,
                                     const named_matrix *matrices)
 {
@@ -36,22 +23,15 @@ psgd_status psgd__safetensors_write(const psgd_context *context, const char *pat
     psgd__text_add(&header, "}");
     while (!header.failed && header.length % 8) psgd__text_add(&header, " ");
     if (header.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to write %s", path);
-    unsigned char length[8];
-    put_length((uint64_t)header.length, length);
-    file_writer file;
+    uint64_t length = (uint64_t)header.length; /* little-endian, as the machine is: see npy.c */
+    file_writer file = {0};
     psgd_status status = psgd__file_create(context, path, &file);
-    if (status == PSGD_OK) {
-        status = psgd__file_write(&file, length, 8);
-        if (status == PSGD_OK) status = psgd__file_write(&file, header.chars, header.length);
-        for (int i = 0; status == PSGD_OK && i < count; i++) {
-            status = psgd__file_write(&file, matrices[i].values, matrices[i].rows * matrices[i].columns * number);
-        }
-        if (status == PSGD_OK) {
-            status = psgd__file_publish(&file);
-        } else {
-            psgd__file_abandon(&file);
-        }
-    }
+    if (status == PSGD_OK) status = psgd__file_write(&file, &length, sizeof length);
+    if (status == PSGD_OK) status = psgd__file_write(&file, header.chars, header.length);
+    for (int i = 0; status == PSGD_OK && i < count; i++)
+        status = psgd__file_write(&file, matrices[i].values, matrices[i].rows * matrices[i].columns * number);
+    if (status == PSGD_OK) status = psgd__file_publish(&file);
+    if (status != PSGD_OK) psgd__file_abandon(&file);
     psgd__text_free(&header);
     return status;
 }
@@ -61,7 +41,7 @@ typedef struct found {
     bool wide; /* F64 */
 } found;
 
-static bool two_whole_size(const cJSON *list, double pair[2])
+static bool two_sizes(const cJSON *list, double pair[2])
 {
     for (int i = 0; i < 2; i++) {
         const cJSON *item = cJSON_GetArrayItem(list, i);
@@ -85,18 +65,17 @@ static psgd_status find(const cJSON *header, const char *path, const named_matri
     if (!single && !to->wide) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s: tensor %s is neither F32 nor F64", path, wanted->name);
     }
-    if (!two_whole_size(cJSON_GetObjectItemCaseSensitive(entry, "shape"), shape) || shape[0] != (double)wanted->rows ||
+    if (!two_sizes(cJSON_GetObjectItemCaseSensitive(entry, "shape"), shape) || shape[0] != (double)wanted->rows ||
         shape[1] != (double)wanted->columns) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s: tensor %s is not of shape [%lld, %lld]", path, wanted->name,
                           (long long)wanted->rows, (long long)wanted->columns);
     }
     double need = shape[0] * shape[1] * (to->wide ? 8 : 4);
-    if (!two_whole_size(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), place) ||
-        place[1] - place[0] != need || place[1] > (double)bytes) {
+    if (!two_sizes(cJSON_GetObjectItemCaseSensitive(entry, "data_offsets"), place) || place[1] - place[0] != need ||
+        place[1] > (double)bytes) {
         return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s: the data of tensor %s lies outside the file: it is truncated or "
-                          "damaged",
-                          path, wanted->name);
+                          "%s: the data of tensor %s lies outside the file: it is truncated or damaged", path,
+                          wanted->name);
     }
     to->bytes = data + (int64_t)place[0];
     return PSGD_OK;
@@ -118,7 +97,8 @@ static void copy(const found *from, psgd_dtype dtype, const named_matrix *to)
 static psgd_status take(const psgd_context *context, const char *path, const unsigned char *bytes, int64_t size,
                         psgd_dtype dtype, int count, const named_matrix *matrices)
 {
-    uint64_t length = size >= 8 ? get_length(bytes) : 0;
+    uint64_t length = 0;
+    if (size >= 8) memcpy(&length, bytes, sizeof length);
     if (size < 8 || length > (uint64_t)(size - 8) || length < 2) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is not a safetensors file", path);
     }

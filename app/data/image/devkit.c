@@ -56,33 +56,35 @@ static bool take(span *from, element *to)
     return true;
 }
 
-/* The name and the class of an array; what follows them stays in inside. */
-static bool open_array(const element *array, span *inside, int *kind, int64_t *count, span *name)
+typedef struct array {
+    int kind;
+    int64_t count; /* the product of its sizes */
+    span name, inside;
+} array;
+
+static bool open_array(const element *from, array *to)
 {
-    element flags, sizes, called;
-    *inside = array->data;
-    if (array->type != TYPE_ARRAY || !take(inside, &flags) || !take(inside, &sizes) || !take(inside, &called)) {
+    element flags, sizes, name;
+    *to = (array){.count = 1, .inside = from->data};
+    if (from->type != TYPE_ARRAY || !take(&to->inside, &flags) || !take(&to->inside, &sizes) ||
+        !take(&to->inside, &name) || flags.data.left < 8) {
         return false;
     }
-    if (flags.data.left < 8) return false;
-    *kind = flags.data.at[0];
-    *name = called.data;
-    *count = 1;
+    to->kind = flags.data.at[0];
+    to->name = name.data;
     for (int64_t i = 0; i + 4 <= sizes.data.left; i += 4) {
-        *count *= number_at(sizes.data.at + i);
-        if (*count > MAX_BYTES) return false;
+        to->count *= number_at(sizes.data.at + i);
+        if (to->count > MAX_BYTES) return false;
     }
     return true;
 }
 
 /* A whole number from 0 to 65535, of whatever type MATLAB chose to keep it in, or -1. */
-static int64_t read_number(const element *array)
+static int64_t read_number(const element *from)
 {
-    span inside, name;
-    int kind;
-    int64_t count;
+    array a;
     element value;
-    if (!open_array(array, &inside, &kind, &count, &name) || count != 1 || !take(&inside, &value)) return -1;
+    if (!open_array(from, &a) || a.count != 1 || !take(&a.inside, &value)) return -1;
     if ((value.type == TYPE_INT8 || value.type == TYPE_UINT8) && value.data.left == 1) return value.data.at[0];
     if (value.type == TYPE_UINT16 && value.data.left == 2) return value.data.at[0] | value.data.at[1] << 8;
     if (value.type != TYPE_DOUBLE || value.data.left != 8) return -1;
@@ -93,13 +95,11 @@ static int64_t read_number(const element *array)
 }
 
 /* Characters of one or two bytes, of which a name has only those of ASCII. */
-static bool read_text(const element *array, char to[DEVKIT_NAME])
+static bool read_text(const element *from, char to[DEVKIT_NAME])
 {
-    span inside, name;
-    int kind;
-    int64_t count;
+    array a;
     element text;
-    if (!open_array(array, &inside, &kind, &count, &name) || !take(&inside, &text)) return false;
+    if (!open_array(from, &a) || !take(&a.inside, &text)) return false;
     int64_t width = text.type == TYPE_UINT16 ? 2 : 1, length = text.data.left / width;
     if (text.type != TYPE_UINT16 && text.type != TYPE_UTF8 && text.type != TYPE_UINT8 && text.type != TYPE_INT8) {
         return false;
@@ -155,13 +155,11 @@ static bool read_synsets(const psgd_context *context, span inside, int64_t count
 }
 
 /* True where this array is `synsets` and was read. */
-static bool read_array(const psgd_context *context, const element *array, devkit *kit)
+static bool read_array(const psgd_context *context, const element *from, devkit *kit)
 {
-    span inside, name;
-    int kind;
-    int64_t count;
-    return open_array(array, &inside, &kind, &count, &name) && kind == CLASS_STRUCTURE && name.left == 7 &&
-           !memcmp(name.at, "synsets", 7) && read_synsets(context, inside, count, kit);
+    array a;
+    return open_array(from, &a) && a.kind == CLASS_STRUCTURE && a.name.left == 7 && !memcmp(a.name.at, "synsets", 7) &&
+           read_synsets(context, a.inside, a.count, kit);
 }
 
 static bool read_deflated(const psgd_context *context, span data, devkit *kit)
@@ -182,8 +180,8 @@ static bool read_deflated(const psgd_context *context, span data, devkit *kit)
         stream.avail_out = size;
         inflate(&stream, Z_FINISH);
         span all = {bytes, (int64_t)size + 8};
-        element array;
-        read = stream.avail_out == 0 && take(&all, &array) && read_array(context, &array, kit);
+        element e;
+        read = stream.avail_out == 0 && take(&all, &e) && read_array(context, &e, kit);
     }
     inflateEnd(&stream);
     psgd__free(context, bytes);

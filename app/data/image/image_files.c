@@ -10,7 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LONGEST = 4096 };
+bool psgd__path_in(char path[PATH_LONGEST], const char *folder, const char *name)
+{
+    return snprintf(path, PATH_LONGEST, "%s/%s", folder, name) < PATH_LONGEST && access(path, F_OK) == 0;
+}
 
 bool psgd__is_folder(const char *path)
 {
@@ -29,30 +32,14 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* A longer copy of an array of count entries where it is full. */
-static psgd_status grow(const psgd_context *context, void **array, int64_t count, int64_t *room, size_t size)
-{
-    if (count < *room) return PSGD_OK;
-    int64_t more = *room ? 2 * *room : 1024;
-    char *grown = psgd__alloc(context, more, size);
-    if (!grown) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
-    if (*array) memcpy(grown, *array, (size_t)count * size);
-    psgd__free(context, *array);
-    *array = grown;
-    *room = more;
-    return PSGD_OK;
-}
-
 static psgd_status add_file(image_files *to, const char *folder, const char *name, int label)
 {
-    char path[LONGEST];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= LONGEST) {
+    char path[PATH_LONGEST];
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_LONGEST) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "the path %s/%s is too long", folder, name);
     }
-    void *files = to->file;
-    PSGD_TRY(grow(to->context, &files, to->count, &to->room, sizeof *to->file));
-    to->file = files;
-    char *copy = psgd__strdup(to->context, path);
+    bool grown = psgd__grow(to->context, &to->file, to->count + 1, &to->room, sizeof *to->file);
+    char *copy = grown ? psgd__strdup(to->context, path) : NULL;
     if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
     to->file[to->count++] = (image_file){copy, label};
     return PSGD_OK;
@@ -60,10 +47,8 @@ static psgd_status add_file(image_files *to, const char *folder, const char *nam
 
 static psgd_status name_class(image_files *to, const char *name)
 {
-    void *classes = to->class_name;
-    PSGD_TRY(grow(to->context, &classes, to->classes, &to->class_room, sizeof *to->class_name));
-    to->class_name = classes;
-    char *copy = psgd__strdup(to->context, name);
+    bool grown = psgd__grow(to->context, &to->class_name, to->classes + 1, &to->class_room, sizeof *to->class_name);
+    char *copy = grown ? psgd__strdup(to->context, name) : NULL;
     if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of classes");
     to->class_name[to->classes++] = copy;
     return PSGD_OK;
@@ -71,9 +56,9 @@ static psgd_status name_class(image_files *to, const char *name)
 
 static psgd_status add_class(image_files *to, const char *folder, const char *name)
 {
-    char path[LONGEST];
+    char path[PATH_LONGEST];
     struct dirent **names;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= LONGEST || !psgd__is_folder(path)) return PSGD_OK;
+    if (!psgd__path_in(path, folder, name) || !psgd__is_folder(path)) return PSGD_OK;
     PSGD_TRY(name_class(to, name));
     int count = scandir(path, &names, is_jpeg, alphasort);
     psgd_status status = count > 0 ? PSGD_OK
@@ -91,15 +76,14 @@ bool psgd__has_folders(const char *path)
     DIR *folder = opendir(path);
     bool any = false;
     for (struct dirent *entry; folder && !any && (entry = readdir(folder));) {
-        char inside[LONGEST];
-        any = is_visible(entry) && snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name) < LONGEST &&
-              psgd__is_folder(inside);
+        char inside[PATH_LONGEST];
+        any = is_visible(entry) && psgd__path_in(inside, path, entry->d_name) && psgd__is_folder(inside);
     }
     if (folder) closedir(folder);
     return any;
 }
 
-psgd_status psgd__image_files_share_classes(image_files *to, const image_files *from)
+static psgd_status share_classes(image_files *to, const image_files *from)
 {
     for (int64_t i = 0; i < from->classes; i++) PSGD_TRY(name_class(to, from->class_name[i]));
     return PSGD_OK;
@@ -107,8 +91,7 @@ psgd_status psgd__image_files_share_classes(image_files *to, const image_files *
 
 psgd_status psgd__image_files_match(image_files *to, const image_files *other)
 {
-    int64_t k = 0, own = to->classes; /* both lists are in the order of names, and so are the files */
-    int64_t at = 0;
+    int64_t k = 0, at = 0, own = to->classes; /* both lists are in the order of names, and so are the files */
     for (int64_t i = 0; i < own; i++) {
         while (k < other->classes && strcmp(other->class_name[k], to->class_name[i]) < 0) k++;
         if (k == other->classes || strcmp(other->class_name[k], to->class_name[i]) != 0) {
@@ -119,7 +102,7 @@ psgd_status psgd__image_files_match(image_files *to, const image_files *other)
     }
     for (int64_t i = 0; i < own; i++) psgd__free(to->context, to->class_name[i]);
     to->classes = 0;
-    return psgd__image_files_share_classes(to, other);
+    return share_classes(to, other);
 }
 
 psgd_status psgd__image_files_read(image_files *to, const char *folder)
@@ -164,11 +147,12 @@ static int class_of(const image_files *files, const char *word)
 static psgd_status read_kit(image_files *to, const char *truth)
 {
     static const char outcome[] = "_ground_truth.txt";
-    char path[LONGEST];
+    char path[PATH_LONGEST];
     size_t length = strlen(truth), tail = sizeof outcome - 1;
     const char *slash = strrchr(truth, '/');
     if (length < tail || strcmp(truth + length - tail, outcome) != 0) return PSGD_OK;
-    if (snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - truth) : 0, truth, "meta.mat") >= LONGEST) {
+    if (snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - truth) : 0, truth, "meta.mat") >=
+        PATH_LONGEST) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "the path of %s is too long", truth);
     }
     if (access(path, F_OK) != 0) {
@@ -247,7 +231,7 @@ static psgd_status read_truth(image_files *to, const char *folder, const char *t
     return status;
 }
 
-psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, const char *truth)
+static psgd_status read_flat(image_files *to, const char *folder, const char *truth)
 {
     unsigned char *bytes;
     int64_t size;
@@ -255,18 +239,35 @@ psgd_status psgd__image_files_read_flat(image_files *to, const char *folder, con
     PSGD_TRY(read_kit(to, truth));
     PSGD_TRY(psgd__file_read(to->context, truth, &bytes, &size));
     int count = scandir(folder, &names, is_jpeg, alphasort);
-    char *chars = psgd__alloc(to->context, size + 1, 1);
-    psgd_status status = count > 0 && chars ? PSGD_OK
-                                            : psgd__fail(PSGD_ERR_FORMAT, "the folder %s has no .jpg or .jpeg", folder);
-    if (status == PSGD_OK) {
-        memcpy(chars, bytes, (size_t)size);
-        status = read_truth(to, folder, truth, chars, names, count);
-    }
+    psgd_status status = count > 0 ? read_truth(to, folder, truth, (char *)bytes, names, count)
+                                   : psgd__fail(PSGD_ERR_FORMAT, "the folder %s has no .jpg or .jpeg", folder);
     for (int i = 0; i < count; i++) free(names[i]);
     if (count >= 0) free(names);
-    psgd__free(to->context, chars);
     psgd__free(to->context, bytes);
     return status;
+}
+
+psgd_status psgd__image_files_read_flat(image_files *to, const image_files *training, const char *above,
+                                        const char *folder, const char *truth)
+{
+    static const char *const usual[] = {"val.txt",
+                                        "LOC_val_solution.csv",
+                                        "ILSVRC2012_validation_synset_labels.txt",
+                                        "imagenet_2012_validation_synset_labels.txt",
+                                        "ILSVRC2012_validation_ground_truth.txt",
+                                        "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"};
+    char path[PATH_LONGEST];
+    for (size_t i = 0; !truth && i < sizeof usual / sizeof usual[0]; i++) {
+        if (psgd__path_in(path, above, usual[i]) || psgd__path_in(path, folder, usual[i])) truth = path;
+    }
+    if (!truth) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "the images of %s are not in class folders, and there is no val.txt with their classes in "
+                          "%s; --truth FILE names one",
+                          folder, above);
+    }
+    PSGD_TRY(share_classes(to, training));
+    return read_flat(to, folder, truth);
 }
 
 void psgd__image_files_free(image_files *files)

@@ -290,73 +290,39 @@ static psgd_status sum_images(image_source *self, int64_t *sum, int64_t *seen)
     return PSGD_OK;
 }
 
-static psgd_status find_mean(image_source *self, int64_t threads)
+/* The mean of the training split, which the test split takes over. */
+static psgd_status make_mean(image_source *self, const image_source *training, int64_t threads)
 {
+    const psgd_context *context = self->base.context;
     int64_t size = 3 * self->height * self->width, seen = 0;
-    int64_t *sum = psgd__alloc(self->base.context, size, sizeof *sum);
-    if (!sum) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean image");
-    psgd_status status = start_queue(self, true, threads);
-    if (status == PSGD_OK) status = sum_images(self, sum, &seen);
-    end_queue(self);
-    if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the images can be read");
-    for (int64_t k = 0; status == PSGD_OK && k < size; k++) self->mean[k] = (float)((double)sum[k] / (double)seen);
-    psgd__free(self->base.context, sum);
+    int64_t *sum = psgd__alloc(context, size, sizeof *sum);
+    self->mean = psgd__alloc(context, size, sizeof *self->mean);
+    psgd_status status = sum && self->mean ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean image");
+    if (status == PSGD_OK && training) {
+        memcpy(self->mean, training->mean, (size_t)size * sizeof *self->mean);
+    } else if (status == PSGD_OK) {
+        status = start_queue(self, true, threads);
+        if (status == PSGD_OK) status = sum_images(self, sum, &seen);
+        end_queue(self);
+        if (status == PSGD_OK && seen == 0) status = psgd__fail(PSGD_ERR_FORMAT, "none of the images can be read");
+        for (int64_t k = 0; seen && k < size; k++) self->mean[k] = (float)((double)sum[k] / (double)seen);
+    }
+    psgd__free(context, sum);
     return status;
 }
 
-static psgd_status make_mean(image_source *self, const source_settings *settings, int64_t threads)
-{
-    int64_t size = 3 * self->height * self->width;
-    if (!settings->subtract_mean) return PSGD_OK;
-    self->mean = psgd__alloc(self->base.context, size, sizeof *self->mean);
-    if (!self->mean) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the mean image");
-    const image_source *other = (const image_source *)settings->training;
-    if (!other) return find_mean(self, threads);
-    memcpy(self->mean, other->mean, (size_t)size * sizeof *self->mean);
-    return PSGD_OK;
-}
-
-static bool exists_in(char path[4096], const char *folder, const char *name)
-{
-    return snprintf(path, 4096, "%s/%s", folder, name) < 4096 && access(path, F_OK) == 0;
-}
-
-/* Flat test images: classes are those of the training folder. */
-static psgd_status list_flat(image_source *self, const image_source *training, const char *folder, const char *test,
-                             const char *truth)
-{
-    static const char *const usual[] = {"val.txt",
-                                        "LOC_val_solution.csv",
-                                        "ILSVRC2012_validation_synset_labels.txt",
-                                        "imagenet_2012_validation_synset_labels.txt",
-                                        "ILSVRC2012_validation_ground_truth.txt",
-                                        "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt"};
-    char path[4096];
-    for (size_t i = 0; !truth && i < sizeof usual / sizeof usual[0]; i++) {
-        if (exists_in(path, folder, usual[i]) || exists_in(path, test, usual[i])) truth = path;
-    }
-    if (!truth) {
-        return psgd__fail(PSGD_ERR_FORMAT,
-                          "the images of %s are not in class folders, and there is no val.txt with their classes in "
-                          "%s; --truth FILE names one",
-                          test, folder);
-    }
-    PSGD_TRY(psgd__image_files_share_classes(&self->files, &training->files));
-    return psgd__image_files_read_flat(&self->files, test, truth);
-}
-
 /* folder/train or folder/test or folder/val where there are such, else folder itself, of which a share is held out. */
-static psgd_status fill(image_source *self, const char *folder, source_split split, const source_settings *settings)
+static psgd_status fill(image_source *self, const char *folder, const source_settings *settings)
 {
-    char train[4096], test[4096];
-    bool apart = exists_in(train, folder, "train") && psgd__is_folder(train);
-    if (apart && split == SPLIT_TEST) {
-        if (!exists_in(test, folder, "test") && !exists_in(test, folder, "val")) {
+    char train[PATH_LONGEST], test[PATH_LONGEST];
+    bool apart = psgd__path_in(train, folder, "train") && psgd__is_folder(train);
+    if (apart && !self->train) {
+        if (!psgd__path_in(test, folder, "test") && !psgd__path_in(test, folder, "val")) {
             return psgd__fail(PSGD_ERR_IO, "%s has train, but neither test nor val", folder);
         }
         const image_source *training = (const image_source *)settings->training;
         if (training && (settings->truth || !psgd__has_folders(test))) {
-            PSGD_TRY(list_flat(self, training, folder, test, settings->truth));
+            PSGD_TRY(psgd__image_files_read_flat(&self->files, &training->files, folder, test, settings->truth));
         } else {
             PSGD_TRY(psgd__image_files_read(&self->files, test));
             if (training) PSGD_TRY(psgd__image_files_match(&self->files, &training->files));
@@ -368,14 +334,15 @@ static psgd_status fill(image_source *self, const char *folder, source_split spl
     self->kept = psgd__alloc(self->base.context, self->files.count, sizeof *self->kept);
     self->bad = psgd__alloc(self->base.context, self->files.count, sizeof *self->bad);
     if (!self->kept || !self->bad) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of images");
-    double share = apart ? (split == SPLIT_TEST ? 1 : 0) : settings->holdout;
+    source_split split = self->train ? SPLIT_TRAIN : SPLIT_TEST;
+    double share = apart ? (self->train ? 0 : 1) : settings->holdout;
     self->base.count = psgd__source_hold_out(settings->seed, share, split, self->files.count, self->kept);
     if (self->base.count > 0) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld images leaves nothing", folder,
                       settings->holdout, (long long)self->files.count);
 }
 
-static psgd_status prepare(image_source *self, const char *folder, source_split split, const source_settings *settings)
+static psgd_status prepare(image_source *self, const char *folder, const source_settings *settings)
 {
     int64_t h = self->base.sample[1], w = self->base.sample[2], cores = (int64_t)sysconf(_SC_NPROCESSORS_ONLN);
     int64_t threads = settings->threads > 0 ? settings->threads : cores > 3 ? cores / 2 : 1;
@@ -385,19 +352,22 @@ static psgd_status prepare(image_source *self, const char *folder, source_split 
     }
     self->height = settings->resize > 0 ? settings->resize : h;
     self->width = settings->resize > 0 ? settings->resize : w;
-    PSGD_TRY(fill(self, folder, split, settings));
+    PSGD_TRY(fill(self, folder, settings));
     if (settings->cache) {
         char path[4096];
-        snprintf(path, sizeof path, "%s.%s", settings->cache, split == SPLIT_TRAIN ? "train" : "test");
+        snprintf(path, sizeof path, "%s.%s", settings->cache, self->train ? "train" : "test");
         PSGD_TRY(use_cache(self, path, threads));
     }
-    PSGD_TRY(make_mean(self, settings, cores > 1 ? cores - 1 : 1));
+    if (settings->subtract_mean) {
+        PSGD_TRY(make_mean(self, (const image_source *)settings->training, cores > 1 ? cores - 1 : 1));
+    }
     return start_queue(self, false, threads);
 }
 
-static psgd_status images_open(const psgd_context *context, const char *argument, source_split split,
-                               const source_settings *settings, source **opened)
+static psgd_status images_open(const source_request *request, source **opened)
 {
+    const psgd_context *context = request->context;
+    const source_settings *settings = request->settings;
     image_source *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the source images");
     int64_t height = settings->height ? settings->height : 32, width = settings->width ? settings->width : 32;
@@ -411,9 +381,9 @@ static psgd_status images_open(const psgd_context *context, const char *argument
     self->files.context = context;
     self->random_crop = settings->random_crop;
     self->mirror = settings->mirror;
-    self->train = split == SPLIT_TRAIN;
+    self->train = request->split == SPLIT_TRAIN;
     pthread_mutex_init(&self->lock, NULL);
-    psgd_status status = prepare(self, argument, split, settings);
+    psgd_status status = prepare(self, request->argument, settings);
     if (status != PSGD_OK) {
         images_close(&self->base);
         return status;

@@ -2,10 +2,8 @@
  * bilinear interpolation in integers, the same on every machine. */
 #include "data/image/jpeg.h"
 #include "core/memory.h"
+#include "data/format/gzip.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <turbojpeg.h>
 
@@ -17,7 +15,7 @@ typedef struct buffer {
 struct jpeg_decoder {
     const psgd_context *context;
     tjhandle handle;
-    buffer file, pixels, row;
+    buffer pixels, row;
 };
 
 psgd_status psgd__jpeg_open(const psgd_context *context, jpeg_decoder **opened)
@@ -38,7 +36,6 @@ void psgd__jpeg_close(jpeg_decoder *self)
 {
     if (!self) return;
     if (self->handle) tjDestroy(self->handle);
-    psgd__free(self->context, self->file.bytes);
     psgd__free(self->context, self->pixels.bytes);
     psgd__free(self->context, self->row.bytes);
     psgd__free(self->context, self);
@@ -54,22 +51,6 @@ static psgd_status make_room(jpeg_decoder *self, buffer *to, int64_t bytes)
     if (!to->bytes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an image of %lld bytes", (long long)bytes);
     to->room = bytes + bytes / 4;
     return PSGD_OK;
-}
-
-static psgd_status read_file(jpeg_decoder *self, const char *path, unsigned long *bytes)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) return psgd__fail(PSGD_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    psgd_status status = size < 0 || fseek(file, 0, SEEK_SET) != 0
-                             ? psgd__fail(PSGD_ERR_IO, "cannot read %s: %s", path, strerror(errno))
-                             : make_room(self, &self->file, size + 1);
-    if (status == PSGD_OK && fread(self->file.bytes, 1, (size_t)size, file) != (size_t)size) {
-        status = psgd__fail(PSGD_ERR_IO, "cannot read %s to its end", path);
-    }
-    fclose(file);
-    *bytes = (unsigned long)size;
-    return status;
 }
 
 /* The smallest scaled size that still covers the rectangle. */
@@ -107,12 +88,12 @@ static void from_cmyk(int64_t pixels, bool inverted, const unsigned char *cmyk, 
     }
 }
 
-static psgd_status decode(jpeg_decoder *self, const char *path, unsigned long bytes, int64_t height, int64_t width,
-                          int *w, int *h)
+static psgd_status decode(jpeg_decoder *self, const char *path, const unsigned char *file, unsigned long bytes,
+                          int64_t height, int64_t width, int *w, int *h)
 {
     int subsampling, colours;
     tjhandle tj = self->handle;
-    if (tjDecompressHeader3(tj, self->file.bytes, bytes, w, h, &subsampling, &colours) || *w < 1 || *h < 1) {
+    if (tjDecompressHeader3(tj, file, bytes, w, h, &subsampling, &colours) || *w < 1 || *h < 1) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is not a JPEG that can be read: %s", path, tjGetErrorStr2(tj));
     }
     choose_scale(height, width, w, h);
@@ -120,11 +101,11 @@ static psgd_status decode(jpeg_decoder *self, const char *path, unsigned long by
     int64_t pixels = (int64_t)*w * *h;
     PSGD_TRY(make_room(self, &self->pixels, pixels * (cmyk ? 7 : 3)));
     unsigned char *to = self->pixels.bytes + (cmyk ? 3 * pixels : 0);
-    if (tjDecompress2(tj, self->file.bytes, bytes, to, *w, 0, *h, cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT) &&
+    if (tjDecompress2(tj, file, bytes, to, *w, 0, *h, cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT) &&
         (tjGetErrorCode(tj) == TJERR_FATAL || strstr(tjGetErrorStr2(tj), "Premature end"))) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: %s", path, tjGetErrorStr2(tj));
     }
-    if (cmyk) from_cmyk(pixels, has_adobe_marker(self->file.bytes, bytes), to, self->pixels.bytes);
+    if (cmyk) from_cmyk(pixels, has_adobe_marker(file, bytes), to, self->pixels.bytes);
     return PSGD_OK;
 }
 
@@ -169,12 +150,14 @@ static void resize(jpeg_decoder *self, int w, int h, int64_t height, int64_t wid
 
 psgd_status psgd__jpeg_read(jpeg_decoder *self, const char *path, int64_t height, int64_t width, unsigned char *rgb)
 {
-    unsigned long bytes = 0;
+    unsigned char *file;
+    int64_t bytes;
     int w = 0, h = 0;
     if (!self->handle) self->handle = tjInitDecompress();
     if (!self->handle) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
-    PSGD_TRY(read_file(self, path, &bytes));
-    psgd_status status = decode(self, path, bytes, height, width, &w, &h);
+    PSGD_TRY(psgd__file_read(self->context, path, &file, &bytes));
+    psgd_status status = decode(self, path, file, (unsigned long)bytes, height, width, &w, &h);
+    psgd__free(self->context, file);
     if (status != PSGD_OK) { /* after a failure a handle may still be in the middle of that image */
         tjDestroy(self->handle);
         self->handle = NULL;

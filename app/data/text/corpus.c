@@ -11,13 +11,6 @@
 
 const char *const psgd__text_names[TEXT_COUNT] = {"train", "valid", "test"};
 
-static corpus new_corpus(const psgd_context *context)
-{
-    corpus made = {.words = {.context = context}, .entropy = NAN};
-    for (int i = 0; i < TEXT_COUNT; i++) made.text[i].context = context;
-    return made;
-}
-
 static psgd_status read_split(const psgd_context *context, const char *folder, int split, corpus *made)
 {
     text path = {.context = context};
@@ -35,39 +28,37 @@ static psgd_status read_split(const psgd_context *context, const char *folder, i
     return status;
 }
 
-psgd_status psgd__corpus_read(const psgd_context *context, const char *folder, corpus *made)
+static psgd_status read_folder(const psgd_context *context, const char *folder, corpus *made)
 {
     struct stat about;
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))
         return psgd__fail(PSGD_ERR_IO, "'%s' is not a folder with train.txt, valid.txt and test.txt", folder);
-    corpus fresh = new_corpus(context);
-    psgd_status status = PSGD_OK;
-    for (int i = 0; status == PSGD_OK && i < TEXT_COUNT; i++) status = read_split(context, folder, i, &fresh);
-    if (status != PSGD_OK) {
-        psgd__corpus_free(&fresh);
-        return status;
-    }
-    *made = fresh;
+    for (int i = 0; i < TEXT_COUNT; i++) PSGD_TRY(read_split(context, folder, i, made));
     return PSGD_OK;
 }
 
-psgd_status psgd__corpus_markov(const psgd_context *context, int64_t words, int64_t followers, int64_t length,
-                                uint64_t seed, corpus *made)
+/* name is "markov" or "markov:WORDS,..". */
+static psgd_status draw_markov(const psgd_context *context, const char *name, corpus *made)
 {
-    markov chain = {0};
-    corpus fresh = new_corpus(context);
-    psgd_status status = psgd__markov_create(context, words, followers, seed, &chain);
-    if (status == PSGD_OK) status = psgd__markov_words(&chain, &fresh.words);
-    for (int i = 0; status == PSGD_OK && i < TEXT_COUNT; i++)
-        status = psgd__markov_draw(&chain, (uint64_t)i, i == TEXT_TRAIN ? length : length / 8, &fresh.text[i]);
-    fresh.entropy = chain.entropy;
-    psgd__markov_free(&chain);
-    if (status != PSGD_OK) {
-        psgd__corpus_free(&fresh);
-        return status;
+    long long words = 1000, followers = 8, length = 200000, seed = 1;
+    long long *const values[] = {&words, &followers, &length, &seed};
+    const char *at = name + strlen("markov");
+    int end = 0;
+    for (int i = 0; i < 4 && *at && sscanf(at, i ? ",%18lld%n" : ":%18lld%n", values[i], &end) == 1; i++) at += end;
+    if (*at || length < 16 || seed < 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "'%s' is not markov:WORDS,FOLLOWERS,LENGTH,SEED, as in markov:1000,8,200000,1; the length is "
+                          "16 or more",
+                          name);
     }
-    *made = fresh;
-    return PSGD_OK;
+    markov chain = {0};
+    psgd_status status = psgd__markov_create(context, words, followers, (uint64_t)seed, &chain);
+    if (status == PSGD_OK) status = psgd__markov_words(&chain, &made->words);
+    for (int i = 0; status == PSGD_OK && i < TEXT_COUNT; i++)
+        status = psgd__markov_draw(&chain, (uint64_t)i, i == TEXT_TRAIN ? length : length / 8, &made->text[i]);
+    made->entropy = chain.entropy;
+    psgd__markov_free(&chain);
+    return status;
 }
 
 bool psgd__corpus_is_name(const char *name)
@@ -77,23 +68,19 @@ bool psgd__corpus_is_name(const char *name)
 
 psgd_status psgd__corpus_open(const psgd_context *context, const char *name, corpus *made)
 {
-    long long words = 1000, followers = 8, length = 200000, seed = 1;
-    int end = 0;
     if (!psgd__corpus_is_name(name)) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "a language model takes --data text:DIR, or the synthetic markov, and not '%s'", name);
     }
-    if (*name == 't') return psgd__corpus_read(context, name + 5, made);
-    const char *at = name + strlen("markov");
-    long long *const values[] = {&words, &followers, &length, &seed};
-    for (int i = 0; i < 4 && *at && sscanf(at, i ? ",%18lld%n" : ":%18lld%n", values[i], &end) == 1; i++) at += end;
-    if (*at || length < 16 || seed < 0) {
-        return psgd__fail(PSGD_ERR_ARGUMENT,
-                          "'%s' is not markov:WORDS,FOLLOWERS,LENGTH,SEED, as in markov:1000,8,200000,1; the length is "
-                          "16 or more",
-                          name);
+    corpus fresh = {.words = {.context = context}, .entropy = NAN};
+    for (int i = 0; i < TEXT_COUNT; i++) fresh.text[i].context = context;
+    psgd_status status = *name == 't' ? read_folder(context, name + 5, &fresh) : draw_markov(context, name, &fresh);
+    if (status == PSGD_OK) {
+        *made = fresh;
+    } else {
+        psgd__corpus_free(&fresh);
     }
-    return psgd__corpus_markov(context, words, followers, length, (uint64_t)seed, made);
+    return status;
 }
 
 void psgd__corpus_free(corpus *from)

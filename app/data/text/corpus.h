@@ -14,16 +14,11 @@ typedef struct corpus {
     double entropy; /* in nats a word; NaN where it is not known */
 } corpus;
 
-/* By name: "text:DIR", or "markov:WORDS,FOLLOWERS,LENGTH,SEED", of which any may be left out from the right. */
+/* By name: "text:DIR", a folder with train.txt, valid.txt and test.txt, or "markov:WORDS,FOLLOWERS,LENGTH,SEED", of
+ * which any may be left out from the right: a Markov language of this many words with followers each, whose valid and
+ * test texts have an eighth of the train text. */
 bool psgd__corpus_is_name(const char *name);
 psgd_status psgd__corpus_open(const psgd_context *context, const char *name, corpus *made);
-
-/* folder/train.txt, valid.txt and test.txt. */
-psgd_status psgd__corpus_read(const psgd_context *context, const char *folder, corpus *made);
-
-/* A Markov language of this many words with followers each; valid and test have an eighth of the train text. */
-psgd_status psgd__corpus_markov(const psgd_context *context, int64_t words, int64_t followers, int64_t length,
-                                uint64_t seed, corpus *made);
 void psgd__corpus_free(corpus *from);
 
 #endif

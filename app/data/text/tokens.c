@@ -10,15 +10,7 @@
 
 bool psgd__tokens_add(tokens *to, int64_t number)
 {
-    if (to->count == to->room) {
-        int64_t room = to->room ? 2 * to->room : 1 << 16;
-        int32_t *grown = psgd__alloc(to->context, room, sizeof *grown);
-        if (!grown) return false;
-        if (to->count) memcpy(grown, to->number, (size_t)to->count * sizeof *grown);
-        psgd__free(to->context, to->number);
-        to->number = grown;
-        to->room = room;
-    }
+    if (!psgd__grow(to->context, &to->number, to->count + 1, &to->room, sizeof *to->number)) return false;
     to->number[to->count++] = (int32_t)number;
     return true;
 }

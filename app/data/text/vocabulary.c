@@ -24,19 +24,6 @@ int64_t psgd__vocabulary_find(const vocabulary *words, const char *word, int64_t
     return words->slots ? words->slot[slot_of(words, word, length)] : -1;
 }
 
-static bool more_letters(vocabulary *words, int64_t length)
-{
-    if (words->letters_used + length + 1 <= words->letters_room) return true;
-    int64_t room = 2 * (words->letters_used + length + 1) + 1024;
-    char *letters = psgd__alloc(words->context, room, 1);
-    if (!letters) return false;
-    if (words->letters) memcpy(letters, words->letters, (size_t)words->letters_used);
-    psgd__free(words->context, words->letters);
-    words->letters = letters;
-    words->letters_room = room;
-    return true;
-}
-
 /* Twice the room, with at most half of the slots taken. */
 static bool more_words(vocabulary *words)
 {
@@ -68,7 +55,11 @@ int64_t psgd__vocabulary_add(vocabulary *words, const char *word, int64_t length
 {
     int64_t known = psgd__vocabulary_find(words, word, length);
     if (known >= 0) return known;
-    if (words->count == INT32_MAX || !more_letters(words, length) || !more_words(words)) return -1;
+    int64_t need = words->letters_used + length + 1;
+    if (words->count == INT32_MAX || !more_words(words) ||
+        !psgd__grow(words->context, &words->letters, need, &words->letters_room, 1)) {
+        return -1;
+    }
     int64_t number = words->count++;
     words->slot[slot_of(words, word, length)] = (int32_t)number;
     words->start[number] = words->letters_used;
