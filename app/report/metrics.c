@@ -13,12 +13,16 @@
 
 #include "core/memory.h"
 #include "core/text.h"
+#include "report/json.h"
 
 struct metrics_log {
     const psgd_context *context;
     FILE *file;
     char *path;
+    text record; /* the line that is being made */
 };
+
+enum { DIGITS = 10 };
 
 static psgd_status open_log(const psgd_context *context, const char *folder, const char *mode, metrics_log **log)
 {
@@ -30,7 +34,8 @@ static psgd_status open_log(const psgd_context *context, const char *folder, con
         psgd__free(context, self);
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the metrics log of '%s'", folder);
     }
-    *self = (metrics_log){.context = context, .path = path.chars, .file = fopen(path.chars, mode)};
+    *self = (metrics_log){
+        .context = context, .path = path.chars, .file = fopen(path.chars, mode), .record = {.context = context}};
     if (!self->file) {
         psgd_status status = psgd__fail(PSGD_ERR_IO, "cannot open '%s': %s", self->path, strerror(errno));
         psgd__metrics_close(self);
@@ -45,76 +50,41 @@ void psgd__metrics_close(metrics_log *log)
     if (!log) return;
     if (log->file) fclose(log->file);
     psgd__free(log->context, log->path);
+    psgd__text_free(&log->record);
     psgd__free(log->context, log);
 }
 
-static void put_string(FILE *to, const char *chars)
+static void put_time(metrics_log *log, const char *kind, metrics_time when)
 {
-    fputc('"', to);
-    for (const unsigned char *c = (const unsigned char *)chars; *c; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(to, "\\%c", *c);
-        } else if (*c < 0x20) {
-            fprintf(to, "\\u%04x", *c);
-        } else {
-            fputc(*c, to);
-        }
-    }
-    fputc('"', to);
-}
-
-static void put_number(FILE *to, double value)
-{
-    if (isfinite(value)) {
-        fprintf(to, "%.10g", value);
-    } else {
-        fputs("null", to);
-    }
-}
-
-static void put_field(FILE *to, const char *name, const char *value)
-{
-    fputc(',', to);
-    put_string(to, name);
-    fputc(':', to);
-    put_string(to, value);
-}
-
-static void put_time(FILE *to, const char *kind, metrics_time when)
-{
-    fprintf(to, "{\"kind\":\"%s\",\"step\":%" PRId64 ",\"epoch\":", kind, when.step);
-    put_number(to, when.epoch);
-    fprintf(to, ",\"seconds\":%.6f", isfinite(when.seconds) ? when.seconds : 0.0);
+    psgd__text_add(&log->record, "{\"kind\":\"%s\",\"step\":%" PRId64, kind, when.step);
+    psgd__json_number(&log->record, ",", "epoch", DIGITS, when.epoch);
+    psgd__text_add(&log->record, ",\"seconds\":%.6f", isfinite(when.seconds) ? when.seconds : 0.0);
 }
 
 static psgd_status end_record(metrics_log *log, const metric *values, int count)
 {
-    for (int i = 0; i < count; i++) {
-        fputc(',', log->file);
-        put_string(log->file, values[i].name);
-        fputc(':', log->file);
-        put_number(log->file, values[i].value);
-    }
-    fputs("}\n", log->file);
+    text *record = &log->record;
+    for (int i = 0; i < count; i++) psgd__json_number(record, ",", values[i].name, DIGITS, values[i].value);
+    psgd__text_add(record, "}\n");
+    bool failed = record->failed;
+    if (!failed) fputs(record->chars, log->file);
+    psgd__text_free(record);
+    if (failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a record of '%s'", log->path);
     if (fflush(log->file) == 0 && !ferror(log->file)) return PSGD_OK;
     return psgd__fail(PSGD_ERR_IO, "cannot write to '%s': %s", log->path, strerror(errno));
 }
 
 static psgd_status put_header(metrics_log *log, const metrics_header *header)
 {
-    FILE *to = log->file;
-    fprintf(to, "{\"kind\":\"header\",\"version\":%d", METRICS_VERSION);
-    put_field(to, "run", header->run);
-    put_field(to, "method", header->method);
-    if (header->task) put_field(to, "task", header->task);
-    fprintf(to, ",\"seed\":\"%" PRIu64 "\",\"settings\":{", header->seed);
-    for (int i = 0; i < header->setting_count; i++) {
-        if (i > 0) fputc(',', to);
-        put_string(to, header->settings[i].name);
-        fputc(':', to);
-        put_string(to, header->settings[i].value);
-    }
-    fputc('}', to);
+    text *to = &log->record;
+    psgd__text_add(to, "{\"kind\":\"header\",\"version\":%d", METRICS_VERSION);
+    psgd__json_string(to, ",", "run", header->run);
+    psgd__json_string(to, ",", "method", header->method);
+    if (header->task) psgd__json_string(to, ",", "task", header->task);
+    psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"settings\":{", header->seed);
+    for (int i = 0; i < header->setting_count; i++)
+        psgd__json_string(to, i ? "," : "", header->settings[i].name, header->settings[i].value);
+    psgd__text_add(to, "}");
     return end_record(log, NULL, 0);
 }
 
@@ -182,22 +152,22 @@ psgd_status psgd__metrics_resume(const psgd_context *context, const char *folder
 
 psgd_status psgd__metrics_point(metrics_log *log, metrics_time when, const char *split, const metric *values, int count)
 {
-    put_time(log->file, "point", when);
-    put_field(log->file, "split", split);
+    put_time(log, "point", when);
+    psgd__json_string(&log->record, ",", "split", split);
     return end_record(log, values, count);
 }
 
 psgd_status psgd__metrics_health(metrics_log *log, metrics_time when, const char *tensor, const char *group,
                                  const metric *values, int count)
 {
-    put_time(log->file, "health", when);
-    put_field(log->file, "tensor", tensor);
-    put_field(log->file, "group", group);
+    put_time(log, "health", when);
+    psgd__json_string(&log->record, ",", "tensor", tensor);
+    psgd__json_string(&log->record, ",", "group", group);
     return end_record(log, values, count);
 }
 
 psgd_status psgd__metrics_final(metrics_log *log, metrics_time when, const metric *values, int count)
 {
-    put_time(log->file, "final", when);
+    put_time(log, "final", when);
     return end_record(log, values, count);
 }

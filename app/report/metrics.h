@@ -94,7 +94,7 @@ typedef struct metrics_run {
 psgd_status psgd__metrics_read(const psgd_context *context, const char *path, metrics_run **run);
 void psgd__metrics_free(metrics_run *run); /* NULL is fine */
 
-/* The curve of a metric of a split, or NULL. */
-const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *split, const char *name);
+/* The curve of "valid perplexity", the metric perplexity of the split valid, or NULL. */
+const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *what);
 
 #endif

@@ -17,20 +17,6 @@ static psgd_status no_memory(void)
     return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to read a metrics log");
 }
 
-/* Doubles an array when it is full. */
-static bool grow(const psgd_context *context, void **array, int64_t used, int64_t *room, size_t size)
-{
-    if (used < *room) return true;
-    int64_t more = *room ? 2 * *room : 16;
-    void *grown = psgd__alloc(context, more, size);
-    if (!grown) return false;
-    if (used) memcpy(grown, *array, (size_t)used * size);
-    psgd__free(context, *array);
-    *array = grown;
-    *room = more;
-    return true;
-}
-
 static const char *string_of(const cJSON *record, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, name);
@@ -103,7 +89,7 @@ static metrics_curve *find_curve(metrics_run *run, const cJSON *record, const ch
         metrics_curve *curve = &run->curves[i];
         if (same(curve->name, name) && same(curve->split, split) && same(curve->tensor, tensor)) return curve;
     }
-    if (!grow(run->context, (void **)&run->curves, run->curve_count, &run->curve_room, sizeof *run->curves))
+    if (!psgd__grow(run->context, &run->curves, run->curve_count + 1, &run->curve_room, sizeof *run->curves))
         return NULL;
     metrics_curve *made = &run->curves[run->curve_count++];
     *made = (metrics_curve){0};
@@ -115,10 +101,11 @@ static metrics_curve *find_curve(metrics_run *run, const cJSON *record, const ch
 
 static psgd_status add_point(metrics_run *run, metrics_curve *curve, metrics_time when, double value)
 {
-    int64_t room = curve->room;
-    if (!grow(run->context, (void **)&curve->when, curve->count, &room, sizeof *curve->when)) return no_memory();
-    if (!grow(run->context, (void **)&curve->value, curve->count, &curve->room, sizeof *curve->value))
+    int64_t room = curve->room, need = curve->count + 1;
+    if (!psgd__grow(run->context, &curve->when, need, &room, sizeof *curve->when) ||
+        !psgd__grow(run->context, &curve->value, need, &curve->room, sizeof *curve->value)) {
         return no_memory();
+    }
     curve->when[curve->count] = when;
     curve->value[curve->count++] = value;
     return PSGD_OK;
@@ -248,12 +235,8 @@ psgd_status psgd__metrics_read(const psgd_context *context, const char *path, me
 
 static void free_curve(const psgd_context *context, metrics_curve *curve)
 {
-    psgd__free(context, curve->split);
-    psgd__free(context, curve->tensor);
-    psgd__free(context, curve->group);
-    psgd__free(context, curve->name);
-    psgd__free(context, curve->when);
-    psgd__free(context, curve->value);
+    void *const blocks[] = {curve->split, curve->tensor, curve->group, curve->name, curve->when, curve->value};
+    for (int i = 0; i < 6; i++) psgd__free(context, blocks[i]);
 }
 
 void psgd__metrics_free(metrics_run *run)
@@ -266,20 +249,19 @@ void psgd__metrics_free(metrics_run *run)
         psgd__free(context, (void *)run->settings[i].value);
     }
     for (int i = 0; i < run->final_count; i++) psgd__free(context, (void *)run->final[i].name);
-    psgd__free(context, run->curves);
-    psgd__free(context, run->settings);
-    psgd__free(context, run->final);
-    psgd__free(context, run->run);
-    psgd__free(context, run->method);
-    psgd__free(context, run->task);
-    psgd__free(context, run);
+    void *const blocks[] = {run->curves, run->settings, run->final, run->run, run->method, run->task, run};
+    for (int i = 0; i < 7; i++) psgd__free(context, blocks[i]);
 }
 
-const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *split, const char *name)
+const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *what)
 {
     for (int i = 0; i < run->curve_count; i++) {
         const metrics_curve *curve = &run->curves[i];
-        if (same(curve->split, split) && !strcmp(curve->name, name)) return curve;
+        size_t length = curve->split ? strlen(curve->split) : 0;
+        if (length && !strncmp(what, curve->split, length) && what[length] == ' ' &&
+            !strcmp(what + length + 1, curve->name)) {
+            return curve;
+        }
     }
     return NULL;
 }

@@ -22,18 +22,15 @@ static const char *colour_of(const plot_series *series)
     return series->colour < 0 ? "888888" : palette[series->colour % COUNT];
 }
 
-/* "word" as gnuplot quotes it. */
-static void add_quoted(text *to, const char *word)
+/* Adds before, "word" as gnuplot quotes it, and after. */
+static void add_quoted(text *to, const char *before, const char *word, const char *after)
 {
-    psgd__text_add(to, "\"");
+    psgd__text_add(to, "%s\"", before);
     for (; *word; word++) {
-        if (*word == '\n') {
-            psgd__text_add(to, "\\n");
-        } else {
-            psgd__text_add(to, *word == '"' || *word == '\\' ? "\\%c" : "%c", *word);
-        }
+        bool escaped = *word == '\n' || *word == '"' || *word == '\\';
+        psgd__text_add(to, escaped ? "\\%c" : "%c", *word == '\n' ? 'n' : *word);
     }
-    psgd__text_add(to, "\"");
+    psgd__text_add(to, "\"%s", after);
 }
 
 static void add_data(text *to, const plot_series *series, int index)
@@ -54,11 +51,11 @@ static void add_axis(text *to, char name, const plot_axis *axis, bool outer)
 {
     const char *format = !outer ? "" : axis->format ? axis->format : axis->log ? "10^{%T}" : "%g";
     psgd__text_add(to, axis->log ? "set logscale %c\n" : "unset logscale %c\n", name);
-    psgd__text_add(to, "set format %c ", name);
-    add_quoted(to, format);
-    psgd__text_add(to, "\nset %clabel ", name);
-    add_quoted(to, outer && axis->label ? axis->label : "");
-    psgd__text_add(to, " noenhanced\nset %crange ", name);
+    psgd__text_add(to, "set format %c", name);
+    add_quoted(to, " ", format, "\n");
+    psgd__text_add(to, "set %clabel", name);
+    add_quoted(to, " ", outer && axis->label ? axis->label : "", " noenhanced\n");
+    psgd__text_add(to, "set %crange ", name);
     if (axis->min == axis->max) {
         psgd__text_add(to, "[*:*] %s\n", axis->reverse ? "reverse" : "noreverse");
     } else {
@@ -87,8 +84,7 @@ static void add_series(text *to, const plot_series *series, int index)
         break;
     }
     if (series->label) {
-        psgd__text_add(to, " title ");
-        add_quoted(to, series->label);
+        add_quoted(to, " title ", series->label, "");
     } else {
         psgd__text_add(to, " notitle");
     }
@@ -98,9 +94,7 @@ static void add_panel(text *to, const plot_figure *figure, int index, int first_
 {
     const plot_panel *panel = &figure->panels[index];
     bool left = index % figure->columns == 0, bottom = index / figure->columns == figure->rows - 1;
-    psgd__text_add(to, "set title ");
-    add_quoted(to, panel->title ? panel->title : "");
-    psgd__text_add(to, " noenhanced offset 0,-0.5\n");
+    add_quoted(to, "set title ", panel->title ? panel->title : "", " noenhanced offset 0,-0.5\n");
     add_axis(to, 'x', &panel->x, bottom || !figure->shared);
     add_axis(to, 'y', &panel->y, left || !figure->shared);
     for (int i = 0; i < panel->series_count; i++) {
@@ -116,22 +110,16 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal, 
     int width = figure->width > 0 ? figure->width : 900, height = figure->height > 0 ? figure->height : 540;
     double top = 28; /* pixels above the panels */
     for (const char *line = figure->title; line; line = strchr(line + 1, '\n')) top += 20;
-    psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\nset output ", terminal, width,
-                   height);
-    add_quoted(to, path);
-    psgd__text_add(
-        to,
-        "\nset encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
-        "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset key top right noenhanced samplen 2\n"
-        "set mxtics 1\nset mytics 1\nset samples 2\n"
-        "set multiplot layout %d,%d margins screen %g,%g,%g,%g spacing screen %g,%g",
-        figure->rows, figure->columns, 78.0 / width, 1 - 18.0 / width, 56.0 / height, 1 - top / height,
-        (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
-    if (figure->title) {
-        psgd__text_add(to, " title ");
-        add_quoted(to, figure->title);
-        psgd__text_add(to, " noenhanced");
-    }
+    psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\n", terminal, width, height);
+    add_quoted(to, "set output ", path, "\n");
+    psgd__text_add(to,
+                   "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
+                   "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset key top right noenhanced samplen 2\n"
+                   "set mxtics 1\nset mytics 1\nset samples 2\n"
+                   "set multiplot layout %d,%d margins screen %g,%g,%g,%g spacing screen %g,%g",
+                   figure->rows, figure->columns, 78.0 / width, 1 - 18.0 / width, 56.0 / height, 1 - top / height,
+                   (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
+    if (figure->title) add_quoted(to, " title ", figure->title, " noenhanced");
     psgd__text_add(to, "\n");
     for (int i = 0, data = 0; i < figure->rows * figure->columns; i++) {
         add_panel(to, figure, i, data);

@@ -1,7 +1,9 @@
 #include "report/progress.h"
 #include "core/clock.h"
 
+#include <math.h>
 #include <stdarg.h>
+#include <string.h>
 #include <unistd.h>
 
 void psgd__progress_start(progress *self, FILE *to, const char *what)
@@ -10,32 +12,21 @@ void psgd__progress_start(progress *self, FILE *to, const char *what)
     self->shown = self->began;
 }
 
-static void draw_bar(const progress *self, int64_t done, int64_t total, double speed, double left)
-{
-    enum { WIDTH = 40 };
-    char bar[WIDTH + 1];
-    int full = (int)((double)WIDTH * (double)done / (double)total);
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
-    bar[WIDTH] = 0;
-    fprintf(self->to, "\r%s %lld of %lld [%s] %s%s%.1f/s, %.0f s left \033[K", self->what, (long long)done,
-            (long long)total, bar, self->note, *self->note ? ", " : "", speed, left);
-    fflush(self->to);
-}
-
 void psgd__progress_show(progress *self, int64_t done, int64_t total)
 {
+    enum { WIDTH = 40 };
     double t = psgd__seconds();
     if (self->from < 0) self->from = done - 1;
     if (done < 1 || t - self->shown < (self->drawn ? 0.1 : self->terminal ? 1 : 10)) return;
     self->shown = t;
+    self->drawn = self->terminal;
     double speed = (double)(done - self->from) / (t - self->began), left = (double)(total - done) / speed;
-    if (self->terminal) {
-        draw_bar(self, done, total, speed, left);
-        self->drawn = true;
-    } else {
-        fprintf(self->to, "%s %lld of %lld, %s%s%.1f/s, %.0f s left\n", self->what, (long long)done, (long long)total,
-                self->note, *self->note ? ", " : "", speed, left);
-    }
+    char bar[] = " [........................................]";
+    memset(bar + 2, '#', (size_t)(WIDTH * fmin(1, (double)done / (double)total)));
+    fprintf(self->to, "%s%s %lld of %lld%s %s%s%.1f/s, %.0f s left%s", self->terminal ? "\r" : "", self->what,
+            (long long)done, (long long)total, self->terminal ? bar : ",", self->note, *self->note ? ", " : "", speed,
+            left, self->terminal ? " \033[K" : "\n");
+    fflush(self->to);
 }
 
 void psgd__progress_note(progress *self, const char *format, ...)

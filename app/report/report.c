@@ -13,7 +13,10 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "core/text.h"
+#include "report/json.h"
 #include "report/page.h"
+
+enum { DIGITS = 8 };
 
 static psgd_status no_memory(void)
 {
@@ -40,17 +43,8 @@ static psgd_status add_run(report *to, const char *path)
     metrics_run *run;
     PSGD_TRY(psgd__metrics_read(to->context, path, &run));
     psgd_status status = tell_apart(to, run, path);
-    if (status == PSGD_OK && to->run_count == to->run_room) {
-        int room = to->run_room ? 2 * to->run_room : 16;
-        metrics_run **grown = psgd__alloc(to->context, room, sizeof(metrics_run *));
-        if (grown) {
-            if (to->runs) memcpy(grown, to->runs, (size_t)to->run_count * sizeof(metrics_run *));
-            psgd__free(to->context, to->runs);
-            to->runs = grown;
-            to->run_room = room;
-        } else {
-            status = no_memory();
-        }
+    if (status == PSGD_OK && !psgd__grow(to->context, &to->runs, to->run_count + 1, &to->run_room, sizeof *to->runs)) {
+        status = no_memory();
     }
     if (status != PSGD_OK) {
         psgd__metrics_free(run);
@@ -108,39 +102,8 @@ void psgd__report_free(report *to)
     *to = (report){.context = to->context};
 }
 
-/* As a JSON string that cannot end the script element it stands in. */
-static void add_string(text *to, const char *chars)
-{
-    psgd__text_add(to, "\"");
-    for (const unsigned char *c = (const unsigned char *)chars; *c; c++) {
-        if (*c < 0x20 || *c == '"' || *c == '\\' || *c == '<') {
-            psgd__text_add(to, "\\u%04x", *c);
-        } else {
-            psgd__text_add(to, "%c", *c);
-        }
-    }
-    psgd__text_add(to, "\"");
-}
-
-static void add_named(text *to, const char *before, const char *name, const char *value)
-{
-    psgd__text_add(to, "%s", before);
-    add_string(to, name);
-    psgd__text_add(to, ":");
-    add_string(to, value);
-}
-
-static void add_number(text *to, double value)
-{
-    if (isfinite(value)) {
-        psgd__text_add(to, "%.8g", value);
-    } else {
-        psgd__text_add(to, "null");
-    }
-}
-
 /* Which points to show: all, or the extremes of each of REPORT_POINTS / 2 stretches. Returns how many. */
-static int64_t bordered(const metrics_curve *curve, int64_t *chosen)
+static int64_t choose_points(const metrics_curve *curve, int64_t *chosen)
 {
     int64_t stretches = curve->count > REPORT_POINTS ? REPORT_POINTS / 2 : curve->count, count = 0;
     for (int64_t s = 0; s < stretches; s++) {
@@ -160,11 +123,11 @@ static int64_t bordered(const metrics_curve *curve, int64_t *chosen)
 static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
 {
     static const char *const columns[] = {"step", "epoch", "seconds", "value"};
-    add_named(to, "{", "name", curve->name);
-    if (curve->split) add_named(to, ",", "split", curve->split);
-    if (curve->tensor) add_named(to, ",", "tensor", curve->tensor);
-    if (curve->group) add_named(to, ",", "group", curve->group);
-    int64_t count = bordered(curve, chosen);
+    psgd__json_string(to, "{", "name", curve->name);
+    if (curve->split) psgd__json_string(to, ",", "split", curve->split);
+    if (curve->tensor) psgd__json_string(to, ",", "tensor", curve->tensor);
+    if (curve->group) psgd__json_string(to, ",", "group", curve->group);
+    int64_t count = choose_points(curve, chosen);
     for (int column = 0; column < 4; column++) {
         psgd__text_add(to, ",\"%s\":[", columns[column]);
         for (int64_t i = 0; i < count; i++) {
@@ -173,7 +136,10 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
             if (column == 0)
                 psgd__text_add(to, "%" PRId64, when->step);
             else
-                add_number(to, column == 1 ? when->epoch : column == 2 ? when->seconds : curve->value[chosen[i]]);
+                psgd__json_value(to, DIGITS,
+                                 column == 1   ? when->epoch
+                                 : column == 2 ? when->seconds
+                                               : curve->value[chosen[i]]);
         }
         psgd__text_add(to, "]");
     }
@@ -182,24 +148,19 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
 
 static void add_run_json(text *to, const metrics_run *run, int64_t *chosen)
 {
-    add_named(to, "{", "run", run->run);
-    add_named(to, ",", "method", run->method);
-    add_named(to, ",", "task", run->task);
+    psgd__json_string(to, "{", "run", run->run);
+    psgd__json_string(to, ",", "method", run->method);
+    psgd__json_string(to, ",", "task", run->task);
     psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"finished\":%s,\"settings\":{", run->seed,
                    run->finished ? "true" : "false");
     for (int i = 0; i < run->setting_count; i++)
-        add_named(to, i ? "," : "", run->settings[i].name, run->settings[i].value);
+        psgd__json_string(to, i ? "," : "", run->settings[i].name, run->settings[i].value);
     psgd__text_add(to, "},\"final\":{");
-    for (int i = 0; i < run->final_count; i++) {
-        psgd__text_add(to, "%s", i ? "," : "");
-        add_string(to, run->final[i].name);
-        psgd__text_add(to, ":");
-        add_number(to, run->final[i].value);
-    }
-    psgd__text_add(to, "},\"last\":{\"step\":%" PRId64 ",\"epoch\":", run->last.step);
-    add_number(to, run->last.epoch);
-    psgd__text_add(to, ",\"seconds\":");
-    add_number(to, run->last.seconds);
+    for (int i = 0; i < run->final_count; i++)
+        psgd__json_number(to, i ? "," : "", run->final[i].name, DIGITS, run->final[i].value);
+    psgd__text_add(to, "},\"last\":{\"step\":%" PRId64, run->last.step);
+    psgd__json_number(to, ",", "epoch", DIGITS, run->last.epoch);
+    psgd__json_number(to, ",", "seconds", DIGITS, run->last.seconds);
     psgd__text_add(to, "},\"curves\":[");
     for (int i = 0; i < run->curve_count; i++) {
         if (i > 0) psgd__text_add(to, ",\n");

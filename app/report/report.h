@@ -7,7 +7,8 @@
 typedef struct report {
     const psgd_context *context;
     metrics_run **runs;
-    int run_count, run_room;
+    int run_count;
+    int64_t run_room;
 } report;
 
 /* Adds a run: a log, a folder with one, or a folder of such folders, which are added in the order of their names. Runs

@@ -8,32 +8,21 @@
 #include "core/text.h"
 #include "report/plot.h"
 
-/* "valid perplexity" is the metric perplexity of the split valid. */
-static bool is_metric(const metrics_curve *curve, const char *what)
-{
-    size_t length = curve->split ? strlen(curve->split) : 0;
-    return curve->split && !strncmp(what, curve->split, length) && what[length] == ' ' &&
-           !strcmp(what + length + 1, curve->name);
-}
-
-static const metrics_curve *curve_of(const metrics_run *run, const char *what)
-{
-    for (int i = 0; i < run->curve_count; i++) {
-        if (is_metric(&run->curves[i], what)) return &run->curves[i];
-    }
-    return NULL;
-}
-
 static bool in_task(const report *from, int run, const char *task)
 {
     return !strcmp(from->runs[run]->task, task);
+}
+
+static const metrics_curve *curve_in(const report *from, int run, const char *task, const char *what)
+{
+    return in_task(from, run, task) ? psgd__metrics_curve(from->runs[run], what) : NULL;
 }
 
 /* The runs of a task that have this metric. */
 static int count_runs(const report *from, const char *task, const char *what)
 {
     int count = 0;
-    for (int i = 0; i < from->run_count; i++) count += in_task(from, i, task) && curve_of(from->runs[i], what);
+    for (int i = 0; i < from->run_count; i++) count += curve_in(from, i, task, what) != NULL;
     return count;
 }
 
@@ -67,22 +56,6 @@ static double place(const metrics_time *when, const char *against)
     return !strcmp(against, "epoch") ? when->epoch : !strcmp(against, "seconds") ? when->seconds : (double)when->step;
 }
 
-/* Fills one series and the values behind it; values holds 2 x count. */
-static void fill_series(const metrics_run *run, const metrics_curve *curve, const char *against, double *values,
-                        plot_series *series)
-{
-    double *x = values, *y = values + curve->count;
-    for (int64_t i = 0; i < curve->count; i++) {
-        x[i] = place(&curve->when[i], against);
-        y[i] = curve->value[i];
-    }
-    series->label = run->run;
-    series->style = curve->count == 1 ? PLOT_POINTS : PLOT_LINE;
-    series->count = curve->count;
-    series->x = x;
-    series->y = y;
-}
-
 /* All values are above 0 and span two decades. */
 static bool wants_log(const plot_series *series, int count)
 {
@@ -102,22 +75,26 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
 {
     int64_t size = 0;
     for (int i = 0; i < from->run_count; i++) {
-        const metrics_curve *curve = in_task(from, i, task) ? curve_of(from->runs[i], what) : NULL;
-        if (curve) size += 2 * curve->count;
+        const metrics_curve *curve = curve_in(from, i, task, what);
+        if (curve) size += curve->count;
     }
     int count = count_runs(from, task, what), made = 0;
-    double *values = psgd__alloc(from->context, size, sizeof *values);
+    double *x = psgd__alloc(from->context, size, sizeof *x), *at = x;
     plot_series *series = psgd__alloc(from->context, count, sizeof *series);
     psgd_status status = PSGD_OK;
-    if (!values || !series) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
-
-    double *at = values;
+    if (!x || !series) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
     for (int i = 0; status == PSGD_OK && i < from->run_count; i++) {
-        const metrics_curve *curve = in_task(from, i, task) ? curve_of(from->runs[i], what) : NULL;
+        const metrics_curve *curve = curve_in(from, i, task, what);
         if (!curve) continue;
-        series[made] = (plot_series){.colour = made};
-        fill_series(from->runs[i], curve, against, at, &series[made++]);
-        at += 2 * curve->count;
+        for (int64_t k = 0; k < curve->count; k++) at[k] = place(&curve->when[k], against);
+        series[made] = (plot_series){.label = from->runs[i]->run,
+                                     .style = curve->count == 1 ? PLOT_POINTS : PLOT_LINE,
+                                     .colour = made,
+                                     .count = curve->count,
+                                     .x = at,
+                                     .y = curve->value};
+        made++;
+        at += curve->count;
     }
     if (status == PSGD_OK) {
         plot_panel panel = {.x = {.label = against},
@@ -127,7 +104,7 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
         plot_figure figure = {.title = task, .rows = 1, .columns = 1, .panels = &panel};
         status = psgd__plot_write(from->context, &figure, stem);
     }
-    psgd__free(from->context, values);
+    psgd__free(from->context, x);
     psgd__free(from->context, series);
     return status;
 }
@@ -166,7 +143,7 @@ psgd_status psgd__report_figure(const report *from, const char *what, const char
     if (strcmp(against, "step") != 0 && strcmp(against, "epoch") != 0 && strcmp(against, "seconds") != 0)
         return psgd__fail(PSGD_ERR_ARGUMENT, "curves go against step, epoch or seconds, not '%s'", against);
     bool several = false, found = !what;
-    for (int i = 0; what && i < from->run_count; i++) found = found || curve_of(from->runs[i], what);
+    for (int i = 0; what && i < from->run_count; i++) found = found || psgd__metrics_curve(from->runs[i], what);
     if (!found)
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "no run has logged '%s'; a metric is a split and a name, as in 'valid perplexity'", what);

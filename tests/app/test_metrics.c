@@ -69,16 +69,16 @@ static void what_is_written_is_read(void **state)
     assert_string_equal(run->settings[1].value, settings[1].value);
     assert_int_equal(run->curve_count, 4);
 
-    const metrics_curve *loss = psgd__metrics_curve(run, "train", "loss");
+    const metrics_curve *loss = psgd__metrics_curve(run, "train loss");
     assert_int_equal(loss->count, 3);
     assert_int_equal(loss->when[2].step, 3);
     assert_true(loss->when[2].epoch == 1.5 && loss->when[2].seconds == 0.75);
     assert_true(fabs(loss->value[2] - 1.0 / 3) < 1e-9);
-    assert_true(isnan(psgd__metrics_curve(run, "valid", "perplexity")->value[0]));
+    assert_true(isnan(psgd__metrics_curve(run, "valid perplexity")->value[0]));
     assert_true(run->curves[3].value[0] == 1e30 && !strcmp(run->curves[3].tensor, "W"));
     assert_string_equal(run->curves[3].group, "scan");
     assert_true(run->finished && run->final_count == 1 && run->final[0].value == -1e-300);
-    assert_null(psgd__metrics_curve(run, "test", "loss"));
+    assert_null(psgd__metrics_curve(run, "test loss"));
     psgd__metrics_free(run);
 }
 
@@ -89,7 +89,7 @@ static void an_unfinished_last_line_is_left_out(void **state)
     write_run();
     append("{\"kind\":\"point\",\"step\":4,\"epo");
     assert_ok(psgd__metrics_read(NULL, folder, &run));
-    assert_int_equal(psgd__metrics_curve(run, "train", "loss")->count, 3);
+    assert_int_equal(psgd__metrics_curve(run, "train loss")->count, 3);
     psgd__metrics_free(run);
 }
 
@@ -104,10 +104,10 @@ static void a_resumed_log_goes_on_after_its_step(void **state)
     assert_ok(psgd__metrics_point(log, (metrics_time){3, 1.5, 9}, "train", (metric[]){{"loss", 5}}, 1));
     psgd__metrics_close(log);
     assert_ok(psgd__metrics_read(NULL, folder, &run));
-    const metrics_curve *loss = psgd__metrics_curve(run, "train", "loss");
+    const metrics_curve *loss = psgd__metrics_curve(run, "train loss");
     assert_int_equal(loss->count, 3);
     assert_true(loss->value[1] == 0.5 && loss->value[2] == 5 && loss->when[2].seconds == 9);
-    assert_int_equal(psgd__metrics_curve(run, "valid", "loss")->count, 1);
+    assert_int_equal(psgd__metrics_curve(run, "valid loss")->count, 1);
     assert_false(run->finished);
     psgd__metrics_free(run);
 }
