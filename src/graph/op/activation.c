@@ -5,67 +5,45 @@
 #include "graph/op.h"
 #include "la/network/network.h"
 
-static psgd_status activation_check(psgd_op_call *call)
-{
-    return op_elementwise(call, 1);
-}
-
-static psgd_status relu_check(psgd_op_call *call)
-{
-    double leak = ((const relu_options *)call->options)->leak;
-    if (!(leak >= 0 && leak < 1)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "the slope must be at least 0 and below 1, not %g", leak);
-    }
-    return activation_check(call);
-}
-
 static real leak_of(const psgd_op_call *call)
 {
     return call->options ? (real)((const relu_options *)call->options)->leak : 0;
 }
 
-static void tangent_of(la_function f, psgd_op_call *call)
+static psgd_status activation_check(psgd_op_call *call)
 {
-    la_slope(f, leak_of(call), call->output.size, Y(call), TX(call, 0), false, TY(call));
+    double leak = call->options ? ((const relu_options *)call->options)->leak : 0;
+    if (!(leak >= 0 && leak < 1)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the slope must be at least 0 and below 1, not %g", leak);
+    }
+    return op_elementwise(call, 1);
 }
 
-static void backward_of(la_function f, psgd_op_call *call)
-{
-    la_slope(f, leak_of(call), call->output.size, Y(call), DY(call), call->add[0], DX(call, 0));
-}
-
-static void tangent_backward_of(la_function f, psgd_op_call *call)
-{
-    la_curve(f, leak_of(call), call->output.size, Y(call), TY(call), DY(call), TDY(call), call->add[0], TDX(call, 0));
-}
-
-#define ACTIVATION(op, function, checker)                                                                              \
+#define ACTIVATION(op, f)                                                                                              \
+    static psgd_status op##_check(psgd_op_call *call)                                                                  \
+    {                                                                                                                  \
+        return activation_check(call);                                                                                 \
+    }                                                                                                                  \
     static psgd_status op##_forward(psgd_op_call *call)                                                                \
     {                                                                                                                  \
-        la_apply(function, leak_of(call), call->output.size, X(call, 0), Y(call));                                     \
+        la_apply(f, leak_of(call), call->output.size, X(call, 0), Y(call));                                            \
         return PSGD_OK;                                                                                                \
     }                                                                                                                  \
     static void op##_tangent(psgd_op_call *call)                                                                       \
     {                                                                                                                  \
-        tangent_of(function, call);                                                                                    \
+        la_slope(f, leak_of(call), call->output.size, Y(call), TX(call, 0), false, TY(call));                          \
     }                                                                                                                  \
     static void op##_backward(psgd_op_call *call)                                                                      \
     {                                                                                                                  \
-        backward_of(function, call);                                                                                   \
+        la_slope(f, leak_of(call), call->output.size, Y(call), DY(call), call->add[0], DX(call, 0));                   \
     }                                                                                                                  \
     static void op##_tangent_backward(psgd_op_call *call)                                                              \
     {                                                                                                                  \
-        tangent_backward_of(function, call);                                                                           \
+        la_curve(f, leak_of(call), call->output.size, Y(call), TY(call), DY(call), TDY(call), call->add[0],            \
+                 TDX(call, 0));                                                                                        \
     }                                                                                                                  \
-    const psgd_op OP(op) = {                                                                                           \
-        .name = #op,                                                                                                   \
-        .check = checker,                                                                                              \
-        .forward = op##_forward,                                                                                       \
-        .tangent = op##_tangent,                                                                                       \
-        .backward = op##_backward,                                                                                     \
-        .tangent_backward = op##_tangent_backward,                                                                     \
-    }
+    const psgd_op OP(op) = {OP_KERNELS(op)}
 
-ACTIVATION(relu, LA_RELU, relu_check);
-ACTIVATION(tanh, LA_TANH, activation_check);
-ACTIVATION(sigmoid, LA_SIGMOID, activation_check);
+ACTIVATION(relu, LA_RELU);
+ACTIVATION(tanh, LA_TANH);
+ACTIVATION(sigmoid, LA_SIGMOID);

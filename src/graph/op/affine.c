@@ -78,11 +78,4 @@ static void affine_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(affine) = {
-    .name = "affine",
-    .check = affine_check,
-    .forward = affine_forward,
-    .tangent = affine_tangent,
-    .backward = affine_backward,
-    .tangent_backward = affine_tangent_backward,
-};
+const psgd_op OP(affine) = {OP_KERNELS(affine)};

@@ -78,12 +78,6 @@ static void forward_feature(void *data, int64_t f)
     for (int64_t j = 0; j < b.size; j++) y[j] = (x[j] - m) / s;
 }
 
-static psgd_status batch_norm_forward(psgd_op_call *call)
-{
-    la_parallel(read_call(call).features, 2 * call->flops, forward_feature, call);
-    return PSGD_OK;
-}
-
 /* z <- [z +] (u - <u> - y <y u>) / s */
 static void apply_slope(const psgd_op_call *call, int64_t f, const real *u, bool add, real *z)
 {
@@ -126,20 +120,12 @@ static void tangent_backward_feature(void *data, int64_t f)
     }
 }
 
-static void batch_norm_tangent(psgd_op_call *call)
+static void run(psgd_op_call *call, void (*each)(void *, int64_t))
 {
-    la_parallel(read_call(call).features, 2 * call->flops, tangent_feature, call);
+    la_parallel(read_call(call).features, 2 * call->flops, each, call);
 }
 
-static void batch_norm_backward(psgd_op_call *call)
-{
-    la_parallel(read_call(call).features, 2 * call->flops, backward_feature, call);
-}
-
-static void batch_norm_tangent_backward(psgd_op_call *call)
-{
-    la_parallel(read_call(call).features, 2 * call->flops, tangent_backward_feature, call);
-}
+OP_TASKS(batch_norm, run, feature)
 
 static void batch_norm_carry(psgd_op_call *call)
 {
@@ -155,12 +141,4 @@ static void batch_norm_carry(psgd_op_call *call)
     *b.weight = keep * *b.weight + take;
 }
 
-const psgd_op OP(batch_norm) = {
-    .name = "batch_norm",
-    .check = batch_norm_check,
-    .forward = batch_norm_forward,
-    .tangent = batch_norm_tangent,
-    .backward = batch_norm_backward,
-    .tangent_backward = batch_norm_tangent_backward,
-    .carry = batch_norm_carry,
-};
+const psgd_op OP(batch_norm) = {OP_KERNELS(batch_norm), .carry = batch_norm_carry};

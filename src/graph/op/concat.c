@@ -63,11 +63,4 @@ static void concat_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(concat) = {
-    .name = "concat",
-    .check = concat_check,
-    .forward = concat_forward,
-    .tangent = concat_tangent,
-    .backward = concat_backward,
-    .tangent_backward = concat_tangent_backward,
-};
+const psgd_op OP(concat) = {OP_KERNELS(concat)};

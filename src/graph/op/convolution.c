@@ -4,10 +4,22 @@
 #include "graph/op.h"
 #include "la/network/conv.h"
 
-typedef struct convolution {
-    la_conv shape;
-    real *work;
-} convolution;
+static la_conv shape_of(const psgd_op_call *call)
+{
+    const convolution_options *o = call->options;
+    const int64_t *x = call->input[0].shape;
+    return (la_conv){.c = x[0],
+                     .h = x[1],
+                     .w = x[2],
+                     .n = x[3],
+                     .out = call->input[1].shape[0],
+                     .kh = o->kh,
+                     .kw = o->kw,
+                     .stride = o->stride,
+                     .padding = o->padding,
+                     .oh = (x[1] + 2 * o->padding - o->kh) / o->stride + 1,
+                     .ow = (x[2] + 2 * o->padding - o->kw) / o->stride + 1};
+}
 
 static psgd_status convolution_check(psgd_op_call *call)
 {
@@ -33,17 +45,7 @@ static psgd_status convolution_check(psgd_op_call *call)
         return psgd__fail(PSGD_ERR_ARGUMENT, "the window %lld x %lld is larger than the padded image %lld x %lld",
                           (long long)o->kh, (long long)o->kw, (long long)height, (long long)width);
     }
-    la_conv s = {.c = x->shape[0],
-                 .h = x->shape[1],
-                 .w = x->shape[2],
-                 .n = x->shape[3],
-                 .out = W->shape[0],
-                 .kh = o->kh,
-                 .kw = o->kw,
-                 .stride = o->stride,
-                 .padding = o->padding,
-                 .oh = (height - o->kh) / o->stride + 1,
-                 .ow = (width - o->kw) / o->stride + 1};
+    la_conv s = shape_of(call);
     call->output.ndim = 4;
     call->output.shape[0] = s.out;
     call->output.shape[1] = s.oh;
@@ -54,71 +56,44 @@ static psgd_status convolution_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-static convolution read_call(const psgd_op_call *call)
-{
-    const convolution_options *o = call->options;
-    const int64_t *x = call->input[0].shape, *y = call->output.shape;
-    return (convolution){
-        .shape = {.c = x[0],
-                  .h = x[1],
-                  .w = x[2],
-                  .n = x[3],
-                  .out = y[0],
-                  .kh = o->kh,
-                  .kw = o->kw,
-                  .stride = o->stride,
-                  .padding = o->padding,
-                  .oh = y[1],
-                  .ow = y[2]},
-        .work = call->memory,
-    };
-}
-
 static psgd_status convolution_forward(psgd_op_call *call)
 {
-    convolution c = read_call(call);
-    la_conv_forward(&c.shape, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0)}, true, Y(call), c.work);
+    la_conv s = shape_of(call);
+    la_conv_forward(&s, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0)}, true, Y(call), call->memory);
     return PSGD_OK;
 }
 
 /* ty = tW * [x; 1] + W * tx */
 static void convolution_tangent(psgd_op_call *call)
 {
-    convolution c = read_call(call);
+    la_conv s = shape_of(call);
     la_conv_term term[2];
     int count = 0;
     bool live_W = call->input[1].live;
     if (live_W) term[count++] = (la_conv_term){.W = TX(call, 1), .x = X(call, 0)};
     if (call->input[0].live) term[count++] = (la_conv_term){.W = X(call, 1), .x = TX(call, 0)};
-    la_conv_forward(&c.shape, count, term, live_W, TY(call), c.work);
+    la_conv_forward(&s, count, term, live_W, TY(call), call->memory);
 }
 
 static void convolution_backward(psgd_op_call *call)
 {
-    convolution c = read_call(call);
+    la_conv s = shape_of(call);
     bool live_x = call->input[0].live, live_W = call->input[1].live;
-    la_conv_back(&c.shape, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0), .dy = DY(call)}, call->add[0],
-                 live_x ? DX(call, 0) : NULL, call->add[1], live_W ? DX(call, 1) : NULL, c.work);
+    la_conv_back(&s, 1, &(la_conv_term){.W = X(call, 1), .x = X(call, 0), .dy = DY(call)}, call->add[0],
+                 live_x ? DX(call, 0) : NULL, call->add[1], live_W ? DX(call, 1) : NULL, call->memory);
 }
 
 /* tdx = W' * tdy + tW' * dy, tdW = tdy [x; 1]' + dy [tx; 0]'. The second terms need the tangent of the other input. */
 static void convolution_tangent_backward(psgd_op_call *call)
 {
-    convolution c = read_call(call);
+    la_conv s = shape_of(call);
     bool live_x = call->input[0].live, live_W = call->input[1].live;
     la_conv_term term[2] = {
         {.W = X(call, 1), .x = X(call, 0), .dy = TDY(call)},
         {.W = TX(call, 1), .x = TX(call, 0), .dy = DY(call)},
     };
-    la_conv_back(&c.shape, live_x && live_W ? 2 : 1, term, call->add[0], live_x ? TDX(call, 0) : NULL, call->add[1],
-                 live_W ? TDX(call, 1) : NULL, c.work);
+    la_conv_back(&s, live_x && live_W ? 2 : 1, term, call->add[0], live_x ? TDX(call, 0) : NULL, call->add[1],
+                 live_W ? TDX(call, 1) : NULL, call->memory);
 }
 
-const psgd_op OP(convolution) = {
-    .name = "convolution",
-    .check = convolution_check,
-    .forward = convolution_forward,
-    .tangent = convolution_tangent,
-    .backward = convolution_backward,
-    .tangent_backward = convolution_tangent_backward,
-};
+const psgd_op OP(convolution) = {OP_KERNELS(convolution)};

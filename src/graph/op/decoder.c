@@ -171,11 +171,4 @@ static void decoder_tangent_backward(psgd_op_call *call)
     if (call->input[0].live) decoder_unpack(&self, call->add[0], TDX(call, 0));
 }
 
-const psgd_op OP(decoder) = {
-    .name = "decoder",
-    .check = decoder_check,
-    .forward = decoder_forward,
-    .tangent = decoder_tangent,
-    .backward = decoder_backward,
-    .tangent_backward = decoder_tangent_backward,
-};
+const psgd_op OP(decoder) = {OP_KERNELS(decoder)};

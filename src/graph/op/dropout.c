@@ -62,11 +62,4 @@ static void dropout_tangent_backward(psgd_op_call *call)
     la_multiply(call->output.size, TDY(call), call->memory, call->add[0], TDX(call, 0));
 }
 
-const psgd_op OP(dropout) = {
-    .name = "dropout",
-    .check = dropout_check,
-    .forward = dropout_forward,
-    .tangent = dropout_tangent,
-    .backward = dropout_backward,
-    .tangent_backward = dropout_tangent_backward,
-};
+const psgd_op OP(dropout) = {OP_KERNELS(dropout)};

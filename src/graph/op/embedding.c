@@ -80,11 +80,4 @@ static void embedding_tangent_backward(psgd_op_call *call)
     add_rows(call, TDY(call), TDX(call, 1));
 }
 
-const psgd_op OP(embedding) = {
-    .name = "embedding",
-    .check = embedding_check,
-    .forward = embedding_forward,
-    .tangent = embedding_tangent,
-    .backward = embedding_backward,
-    .tangent_backward = embedding_tangent_backward,
-};
+const psgd_op OP(embedding) = {OP_KERNELS(embedding)};

@@ -96,32 +96,6 @@ static void run(psgd_op_call *call, void (*each)(void *, int64_t))
     la_parallel(call->input[1].shape[0], call->flops, each, call);
 }
 
-static psgd_status gain_forward(psgd_op_call *call)
-{
-    run(call, forward_feature);
-    return PSGD_OK;
-}
+OP_TASKS(gain, run, feature)
 
-static void gain_tangent(psgd_op_call *call)
-{
-    run(call, tangent_feature);
-}
-
-static void gain_backward(psgd_op_call *call)
-{
-    run(call, backward_feature);
-}
-
-static void gain_tangent_backward(psgd_op_call *call)
-{
-    run(call, tangent_backward_feature);
-}
-
-const psgd_op OP(gain) = {
-    .name = "gain",
-    .check = gain_check,
-    .forward = gain_forward,
-    .tangent = gain_tangent,
-    .backward = gain_backward,
-    .tangent_backward = gain_tangent_backward,
-};
+const psgd_op OP(gain) = {OP_KERNELS(gain)};

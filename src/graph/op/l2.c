@@ -44,11 +44,4 @@ static void l2_tangent_backward(psgd_op_call *call)
     if (TDY(call)[0] != 0) la_accumulate(call->input[0].size, c * TDY(call)[0], X(call, 0), true, TDX(call, 0));
 }
 
-const psgd_op OP(l2) = {
-    .name = "l2",
-    .check = l2_check,
-    .forward = l2_forward,
-    .tangent = l2_tangent,
-    .backward = l2_backward,
-    .tangent_backward = l2_tangent_backward,
-};
+const psgd_op OP(l2) = {OP_KERNELS(l2)};

@@ -244,12 +244,4 @@ static void lstm_carry(psgd_op_call *call)
     memcpy(state + size, memory_of(call).c + call->output.size - size, (size_t)size * sizeof *state);
 }
 
-const psgd_op OP(lstm) = {
-    .name = "lstm",
-    .check = lstm_check,
-    .forward = lstm_forward,
-    .tangent = lstm_tangent,
-    .backward = lstm_backward,
-    .tangent_backward = lstm_tangent_backward,
-    .carry = lstm_carry,
-};
+const psgd_op OP(lstm) = {OP_KERNELS(lstm), .carry = lstm_carry};

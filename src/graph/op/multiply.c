@@ -39,11 +39,4 @@ static void multiply_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(multiply) = {
-    .name = "multiply",
-    .check = multiply_check,
-    .forward = multiply_forward,
-    .tangent = multiply_tangent,
-    .backward = multiply_backward,
-    .tangent_backward = multiply_tangent_backward,
-};
+const psgd_op OP(multiply) = {OP_KERNELS(multiply)};

@@ -64,11 +64,4 @@ static void permute_tangent_backward(psgd_op_call *call)
     walk(call, TDY(call), TDX(call, 0), true, call->add[0]);
 }
 
-const psgd_op OP(permute) = {
-    .name = "permute",
-    .check = permute_check,
-    .forward = permute_forward,
-    .tangent = permute_tangent,
-    .backward = permute_backward,
-    .tangent_backward = permute_tangent_backward,
-};
+const psgd_op OP(permute) = {OP_KERNELS(permute)};

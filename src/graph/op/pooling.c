@@ -36,27 +36,6 @@ static psgd_status pool_check(psgd_op_call *call, bool max)
     return PSGD_OK;
 }
 
-static pool read_call(const psgd_op_call *call, bool max)
-{
-    const int64_t *x = call->input[0].shape, *y = call->output.shape;
-    const pool_options *o = call->options;
-    return (pool){.c = x[0],
-                  .h = x[1],
-                  .w = x[2],
-                  .n = x[3],
-                  .oh = y[1],
-                  .ow = y[2],
-                  .size = o->size,
-                  .stride = o->stride,
-                  .max = max,
-                  .taken = call->memory};
-}
-
-static double work_of(const pool *p)
-{
-    return 2 * (double)(p->c * p->oh * p->ow * p->n * p->size * p->size);
-}
-
 /* Offset of the samples of entry k of the window at (oy, ox) of channel c. */
 static int64_t entry(const pool *p, int64_t c, int64_t oy, int64_t ox, int64_t k)
 {
@@ -118,30 +97,24 @@ static void pool_back(void *data, int64_t c)
     }
 }
 
-static psgd_status forward_of(psgd_op_call *call, bool max)
+static void run(psgd_op_call *call, bool max, const real *from, real *to, void (*channel)(void *, int64_t))
 {
-    pool p = read_call(call, max);
-    p.from = X(call, 0);
-    p.to = Y(call);
-    la_parallel(p.c, work_of(&p), pool_values, &p);
-    return PSGD_OK;
-}
-
-static void tangent_of(psgd_op_call *call, bool max)
-{
-    pool p = read_call(call, max);
-    p.from = TX(call, 0);
-    p.to = TY(call);
-    la_parallel(p.c, work_of(&p), max ? pool_taken : pool_values, &p);
-}
-
-static void back_of(psgd_op_call *call, bool max, const real *dy, real *dx)
-{
-    pool p = read_call(call, max);
-    p.from = dy;
-    p.to = dx;
-    p.add = call->add[0];
-    la_parallel(p.c, work_of(&p), pool_back, &p);
+    const int64_t *x = call->input[0].shape, *y = call->output.shape;
+    const pool_options *o = call->options;
+    pool p = {.c = x[0],
+              .h = x[1],
+              .w = x[2],
+              .n = x[3],
+              .oh = y[1],
+              .ow = y[2],
+              .size = o->size,
+              .stride = o->stride,
+              .max = max,
+              .add = call->add[0],
+              .taken = call->memory,
+              .from = from,
+              .to = to};
+    la_parallel(p.c, 2 * call->flops, channel, &p);
 }
 
 #define POOL(op, max)                                                                                                  \
@@ -151,28 +124,22 @@ static void back_of(psgd_op_call *call, bool max, const real *dy, real *dx)
     }                                                                                                                  \
     static psgd_status op##_forward(psgd_op_call *call)                                                                \
     {                                                                                                                  \
-        return forward_of(call, max);                                                                                  \
+        run(call, max, X(call, 0), Y(call), pool_values);                                                              \
+        return PSGD_OK;                                                                                                \
     }                                                                                                                  \
     static void op##_tangent(psgd_op_call *call)                                                                       \
     {                                                                                                                  \
-        tangent_of(call, max);                                                                                         \
+        run(call, max, TX(call, 0), TY(call), max ? pool_taken : pool_values);                                         \
     }                                                                                                                  \
     static void op##_backward(psgd_op_call *call)                                                                      \
     {                                                                                                                  \
-        back_of(call, max, DY(call), DX(call, 0));                                                                     \
+        run(call, max, DY(call), DX(call, 0), pool_back);                                                              \
     }                                                                                                                  \
     static void op##_tangent_backward(psgd_op_call *call)                                                              \
     {                                                                                                                  \
-        back_of(call, max, TDY(call), TDX(call, 0));                                                                   \
+        run(call, max, TDY(call), TDX(call, 0), pool_back);                                                            \
     }                                                                                                                  \
-    const psgd_op OP(op) = {                                                                                           \
-        .name = #op,                                                                                                   \
-        .check = op##_check,                                                                                           \
-        .forward = op##_forward,                                                                                       \
-        .tangent = op##_tangent,                                                                                       \
-        .backward = op##_backward,                                                                                     \
-        .tangent_backward = op##_tangent_backward,                                                                     \
-    }
+    const psgd_op OP(op) = {OP_KERNELS(op)}
 
 POOL(max_pool, true);
 POOL(mean_pool, false);

@@ -79,12 +79,6 @@ static void forward_part(void *data, int64_t part)
     }
 }
 
-static psgd_status response_norm_forward(psgd_op_call *call)
-{
-    run(call, forward_part);
-    return PSGD_OK;
-}
-
 /* z <- [z +] q u - 2 b e r a <a, u>: maps tangents and, being symmetric, gradients too. */
 static void apply_slope(const psgd_op_call *call, int64_t part, const real *u, bool add, real *z)
 {
@@ -136,26 +130,6 @@ static void tangent_backward_part(void *data, int64_t part)
     }
 }
 
-static void response_norm_tangent(psgd_op_call *call)
-{
-    run(call, tangent_part);
-}
+OP_TASKS(response_norm, run, part)
 
-static void response_norm_backward(psgd_op_call *call)
-{
-    run(call, backward_part);
-}
-
-static void response_norm_tangent_backward(psgd_op_call *call)
-{
-    run(call, tangent_backward_part);
-}
-
-const psgd_op OP(response_norm) = {
-    .name = "response_norm",
-    .check = response_norm_check,
-    .forward = response_norm_forward,
-    .tangent = response_norm_tangent,
-    .backward = response_norm_backward,
-    .tangent_backward = response_norm_tangent_backward,
-};
+const psgd_op OP(response_norm) = {OP_KERNELS(response_norm)};

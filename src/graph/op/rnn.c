@@ -147,12 +147,4 @@ static void rnn_carry(psgd_op_call *call)
     memcpy(call->state, Y(call) + call->output.size - size, (size_t)size * sizeof(real));
 }
 
-const psgd_op OP(rnn) = {
-    .name = "rnn",
-    .check = rnn_check,
-    .forward = rnn_forward,
-    .tangent = rnn_tangent,
-    .backward = rnn_backward,
-    .tangent_backward = rnn_tangent_backward,
-    .carry = rnn_carry,
-};
+const psgd_op OP(rnn) = {OP_KERNELS(rnn), .carry = rnn_carry};

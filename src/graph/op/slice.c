@@ -53,11 +53,4 @@ static void slice_tangent_backward(psgd_op_call *call)
     back(call, TDY(call), TDX(call, 0));
 }
 
-const psgd_op OP(slice) = {
-    .name = "slice",
-    .check = slice_check,
-    .forward = slice_forward,
-    .tangent = slice_tangent,
-    .backward = slice_backward,
-    .tangent_backward = slice_tangent_backward,
-};
+const psgd_op OP(slice) = {OP_KERNELS(slice)};

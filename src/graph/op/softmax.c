@@ -164,11 +164,4 @@ static void softmax_tangent_backward(psgd_op_call *call)
     la_parallel(chunks(call), work_of(call), pull_tangent_back, call);
 }
 
-const psgd_op OP(softmax) = {
-    .name = "softmax",
-    .check = softmax_check,
-    .forward = softmax_forward,
-    .tangent = softmax_tangent,
-    .backward = softmax_backward,
-    .tangent_backward = softmax_tangent_backward,
-};
+const psgd_op OP(softmax) = {OP_KERNELS(softmax)};
