@@ -100,8 +100,6 @@ psgd_node psgd_graph_permute(psgd_graph *graph, psgd_node x, const int *order)
 
 psgd_node psgd_graph_concat(psgd_graph *graph, int count, const psgd_node *parts, int axis)
 {
-    for (int i = 0; i < count; i++) {
-    }
     return ADD(graph, concat, count, parts, &(range_options){.axis = axis}, sizeof(range_options));
 }
 

@@ -44,6 +44,11 @@ PSGD_OPS(PSGD_DECLARE_OP)
 /* Built-in op number index of a dtype, from 0; NULL past the last. */
 const psgd_op *psgd__op_at(psgd_dtype dtype, int index);
 
+/* Writes rows of inputs and of output gradients as psgd_graph_watch documents. Returns the number of rows, 0 for an op
+ * that has none; both arrays may be NULL to get the number alone. */
+int64_t psgd__graph_rows_f32(const psgd_op *op, const psgd_op_call *call, void *x_rows, void *d_rows);
+int64_t psgd__graph_rows_f64(const psgd_op *op, const psgd_op_call *call, void *x_rows, void *d_rows);
+
 typedef struct relu_options {
     double leak;
 } relu_options;

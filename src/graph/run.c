@@ -83,33 +83,28 @@ static void backward(psgd_graph *self, const slabs *to)
     }
 }
 
-static double loss_value(const psgd_graph *self)
+static psgd_status run(psgd_graph *self, const slabs *to, double *loss)
 {
+    PSGD_TRY(psgd__graph_find_rows(self));
+    bind_slabs(self, to, to->gradient);
+    PSGD_TRY(forward(self, to->v));
+    if (to->gradient) backward(self, to);
     const void *value = self->nodes[self->loss].call.output.value;
-    return self->dtype == PSGD_F64 ? *(const double *)value : (double)*(const float *)value;
+    *loss = self->dtype == PSGD_F64 ? *(const double *)value : (double)*(const float *)value;
+    return PSGD_OK;
 }
 
 psgd_status psgd_graph_loss(psgd_graph *self, const void *theta, double *loss)
 {
     PSGD_TRY(check_run(self, theta, loss));
-    PSGD_TRY(psgd__graph_find_rows(self));
-    bind_slabs(self, &(slabs){.theta = theta}, false);
-    PSGD_TRY(forward(self, false));
-    *loss = loss_value(self);
-    return PSGD_OK;
+    return run(self, &(slabs){.theta = theta}, loss);
 }
 
 psgd_status psgd_graph_gradient(psgd_graph *self, const void *theta, void *gradient, double *loss)
 {
     PSGD_TRY(check_run(self, theta, loss));
     if (!gradient) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_gradient: gradient is NULL");
-    slabs to = {.theta = theta, .gradient = gradient};
-    PSGD_TRY(psgd__graph_find_rows(self));
-    bind_slabs(self, &to, true);
-    PSGD_TRY(forward(self, false));
-    backward(self, &to);
-    *loss = loss_value(self);
-    return PSGD_OK;
+    return run(self, &(slabs){.theta = theta, .gradient = gradient}, loss);
 }
 
 psgd_status psgd_graph_hessian(psgd_graph *self, const void *theta, const void *v, void *gradient, void *hv,
@@ -119,13 +114,7 @@ psgd_status psgd_graph_hessian(psgd_graph *self, const void *theta, const void *
     if (!v || !gradient || !hv) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_hessian: v, gradient and hv must not be NULL");
     }
-    slabs to = {.theta = theta, .v = v, .gradient = gradient, .hv = hv};
-    PSGD_TRY(psgd__graph_find_rows(self));
-    bind_slabs(self, &to, true);
-    PSGD_TRY(forward(self, true));
-    backward(self, &to);
-    *loss = loss_value(self);
-    return PSGD_OK;
+    return run(self, &(slabs){.theta = theta, .v = v, .gradient = gradient, .hv = hv}, loss);
 }
 
 void psgd_graph_carry(psgd_graph *self)

@@ -1,6 +1,6 @@
 /* Watchers: the backward pass shows them inputs and output gradients of affine maps and convolutions. */
 #include "graph/graph.h"
-#include "graph/op/watched_rows.h"
+#include "graph/ops.h"
 
 /* The index of the parameter that is the op's matrix, or -1. */
 static int matrix_of(const psgd_graph *self, const graph_node *node)

@@ -1,6 +1,5 @@
 /* The public face of specs. */
 #include "core/memory.h"
-#include "group/check.h"
 #include "group/describe.h"
 #include "group/registry.h"
 #include <psgd/group.h>

@@ -56,7 +56,9 @@ struct group {
     int64_t mix;         /* max number of entries in a row of R: bounds how much a step can make entries grow */
     int64_t sums, panel; /* in the workspace: see psgd__group_reserve_sums; for the defaults of gram and energy */
     int child_count;
-    group **child;              /* owned; NULL for a leaf */
+    group **child; /* owned; NULL for a leaf */
+    real *q;       /* what makes up Q, from psgd__group_q; NULL where that is no single array */
+    int64_t q_size;
     void *owned[3];             /* arrays from psgd__group_array */
     int64_t bytes, total_bytes; /* in them; in those of the children too */
 };
@@ -77,6 +79,9 @@ typedef struct group_cost {
     double shared_flops; /* of these, those of products that free threads take part in: la_parallel */
 } group_cost;
 
+/* Pairs that a family's own update may sum over. */
+enum { FIT_MAX_PAIRS = 64 };
+
 /* A part of a family's own update, which is normalised on its own, as normalisers see it. */
 typedef enum group_size { SIZE_LARGEST, SIZE_SPECTRAL, SIZE_SECOND } group_size;
 typedef struct group_part {
@@ -94,6 +99,19 @@ typedef struct group_fit {
     int skipped; /* parts that would have left the family and kept their values */
 } group_fit;
 
+/* How Q acts on X: bit 0 transposes, bit 1 inverts. */
+typedef enum group_act { ACT_MUL, ACT_MUL_T, ACT_SOLVE, ACT_SOLVE_T } group_act;
+
+static inline bool act_transposed(group_act act)
+{
+    return act & 1;
+}
+
+static inline bool act_inverse(group_act act)
+{
+    return act & 2;
+}
+
 /* An array that is part of the group's state. */
 typedef void (*group_state)(void *data, real *x, int64_t count);
 
@@ -104,23 +122,18 @@ struct group_ops {
     psgd_status (*create)(const group_args *args, group **created); /* NULL for names that never stand for themselves */
 
     /* REQUIRED */
-    void (*reset)(group *self, double scale);   /* Q <- scale I; entries that the group fixes stay fixed */
-    void (*mul)(const group *self, view X);     /* X <- Q X    */
-    void (*mul_t)(const group *self, view X);   /* X <- Q' X   */
-    void (*solve)(const group *self, view X);   /* X <- Q^-1 X */
-    void (*solve_t)(const group *self, view X); /* X <- Q^-T X */
-    int64_t (*size)(const group *self);         /* free parameters by definition of the group, children included */
-    void (*state)(group *self, group_state visit, void *data); /* every array that makes up Q, children not included */
-    void (*cost)(const group *self, group_cost *cost);         /* adds its own share, children included */
+    void (*reset)(group *self, double scale);              /* Q <- scale I; entries that the group fixes stay fixed */
+    void (*act)(const group *self, group_act act, view X); /* X <- Q X, Q'X, Q^-1 X or Q^-T X */
+    int64_t (*size)(const group *self); /* free parameters by definition of the group, children included */
+    void (*cost)(const group *self, group_cost *cost); /* adds its own share, children included */
 
     /* REQUIRED unless units is given and the group never stands inside a block */
     int64_t (*r_size)(const group *self);
     /* R <- Pi(AA' + sign BB'), added to what R holds if accumulate. B may be empty. */
     void (*project)(const group *self, view A, view B, int sign, bool accumulate, real *R);
-    real (*r_max)(const group *self, const real *R);           /* max |R| */
-    real (*r_spectral)(const group *self, const real *R);      /* ||R||_2 or an upper bound of it */
-    void (*r_mul)(const group *self, const real *R, view X);   /* X <- R X  */
-    void (*r_mul_t)(const group *self, const real *R, view X); /* X <- R' X */
+    real (*r_max)(const group *self, const real *R);                         /* max |R| */
+    real (*r_spectral)(const group *self, const real *R);                    /* ||R||_2 or an upper bound of it */
+    void (*r_mul)(const group *self, const real *R, bool transpose, view X); /* X <- R X or R'X */
     /* Adds the sums of |R| along rows [n] and columns [n] and of R^2: what psgd__r_spectral needs. */
     void (*r_sums)(const group *self, const real *R, double *rows, double *columns, double *squares);
     bool (*inside)(const group *self, real c, const real *R); /* I - c R is in the group */
@@ -131,6 +144,8 @@ struct group_ops {
     void (*fit)(group *self, const group_pair *pair, group_fit *how);
 
     /* OPTIONAL */
+    /* Every array that makes up Q, children not included. NULL: q alone. */
+    void (*state)(group *self, group_state visit, void *data);
     /* Q <- c Q. NULL where that would leave the group, as it does where a child has none. */
     void (*rescale)(group *self, real c);
     /* Calls visit for each part that is normalised on its own. NULL: the group itself is one such unit. */
@@ -163,15 +178,15 @@ typedef enum group_border { BORDER_NONE, BORDER_COLUMN, BORDER_ROW } group_borde
 
 /* Fused fast paths. Each is OPTIONAL and does what the plain ops named with it do, in fewer passes over memory. */
 struct group_fused {
-    /* A <- Q A and B <- Q^-T B (mul, solve_t). A and B are views of the same shape. */
+    /* A <- Q A and B <- Q^-T B (ACT_MUL, ACT_SOLVE_T). A and B are views of the same shape. */
     void (*whiten)(const group *self, view A, view B);
-    /* X <- Q'Q X (mul, mul_t). */
+    /* X <- Q'Q X (ACT_MUL, ACT_MUL_T). */
     void (*square)(const group *self, view X);
 
     /* For a group that acts on a whole tensor. */
-    /* y <- Q'Q x (mul, mul_t); x may be y. */
+    /* y <- Q'Q x (ACT_MUL, ACT_MUL_T); x may be y. */
     void (*apply)(const group *self, const real *x, real *y);
-    /* The R of every unit straight from (v, h), one after the other in R, without storing A and B (mul, solve_t, units,
+    /* The R of every unit straight from (v, h), one after the other in R, without storing A and B (act, units,
      * project). units is in the order in which units() visits them. Squares may overflow: the caller checks largest. */
     void (*project)(const group *self, const group_raw *raw, real *R, group_r *units);
 
@@ -206,11 +221,16 @@ BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 #define psgd__group_balance      PSGD_TYPED(psgd__group_balance)
 #define psgd__r_spectral         PSGD_TYPED(psgd__r_spectral)
 #define psgd__group_reserve_sums PSGD_TYPED(psgd__group_reserve_sums)
-#define psgd__group_n            PSGD_TYPED(psgd__group_n)
+#define psgd__group_q            PSGD_TYPED(psgd__group_q)
+#define psgd__group_state        PSGD_TYPED(psgd__group_state)
+#define psgd__group_size         PSGD_TYPED(psgd__group_size)
 #define psgd__group_no_size      PSGD_TYPED(psgd__group_no_size)
-#define psgd__group_no_state     PSGD_TYPED(psgd__group_no_state)
-#define psgd__parts_size         PSGD_TYPED(psgd__parts_size)
+#define psgd__group_r_size       PSGD_TYPED(psgd__group_r_size)
+#define psgd__group_r_max        PSGD_TYPED(psgd__group_r_max)
+#define psgd__group_reset        PSGD_TYPED(psgd__group_reset)
+#define psgd__group_rescale      PSGD_TYPED(psgd__group_rescale)
 #define psgd__parts_cost         PSGD_TYPED(psgd__parts_cost)
+#define psgd__fit_supports       PSGD_TYPED(psgd__fit_supports)
 #define psgd__group_ops_at       PSGD_TYPED(psgd__group_ops_at)
 
 const group_ops *psgd__group_ops_at(const psgd_context *context, int index); /* as psgd__group_kind_at */
@@ -228,6 +248,7 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
 /* An array for the group, freed with it. On failure the group is freed. In a dry run *array is NULL. */
 psgd_status psgd__group_array(const group_args *args, void *self, int64_t count, size_t size, void *array);
 psgd_status psgd__group_reals(const group_args *args, void *self, int64_t count, real **array);
+psgd_status psgd__group_q(const group_args *args, group *self, int64_t count); /* allocates q */
 
 psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit visit, void *data);
 void psgd__group_whiten(const group *self, view A, view B); /* A <- QA, B <- Q^-T B: fused where it can be */
@@ -237,7 +258,8 @@ void psgd__group_gram(const group *self, bool inverse, double weight, real *R);
 double psgd__group_energy(const group *self, bool inverse);
 psgd_status psgd__group_range(const group *self, double *smallest, double *largest);
 real psgd__group_largest(const group *self);                        /* max |entry| of what makes up Q */
-void psgd__group_visit(group *self, group_state visit, void *data); /* state, children included */
+void psgd__group_state(group *self, group_state visit, void *data); /* op state or its default */
+void psgd__group_visit(group *self, group_state visit, void *data); /* the same, children included */
 void psgd__group_to_dense(const group *self, real *Q);              /* n x n, row-major */
 void psgd__group_balance(group *self);                              /* kron: see kron.c */
 
@@ -251,11 +273,16 @@ static inline int64_t group_columns(const group *self)
 real psgd__r_spectral(const group *self, const real *R);
 void psgd__group_reserve_sums(group *self);
 
-/* Ops that several groups share: size and r_size n or 0, no state, sums over the children. */
-int64_t psgd__group_n(const group *self);
-int64_t psgd__group_no_size(const group *self);
-void psgd__group_no_state(group *self, group_state visit, void *data);
-int64_t psgd__parts_size(const group *self);
+/* Ops that several groups share. */
+void psgd__group_reset(group *self, double scale);        /* where the first n entries of q are the diagonal */
+int64_t psgd__group_size(const group *self);              /* that of q and of the children */
+int64_t psgd__group_no_size(const group *self);           /* 0 */
+int64_t psgd__group_r_size(const group *self);            /* where R is as large as q, after the R of the children */
+real psgd__group_r_max(const group *self, const real *R); /* where R is as large as q */
+void psgd__group_rescale(group *self, real c);            /* q and the children */
 void psgd__parts_cost(const group *self, group_cost *cost);
+
+/* Refuses what a family's own update cannot do. */
+psgd_status psgd__fit_supports(const group_args *args);
 
 #endif

@@ -82,15 +82,15 @@ static void check_fibres(const subject *s, const group *self)
     view plain_A = view_over(A, want_a), plain_B = view_over(B, want_b);
     if (self->fused->whiten) {
         self->fused->whiten(self, A, B);
-        self->ops->mul(self, plain_A);
-        self->ops->solve_t(self, plain_B);
+        self->ops->act(self, ACT_MUL, plain_A);
+        self->ops->act(self, ACT_SOLVE_T, plain_B);
         assert_near(s, self, "Qh", self->n, size, a, want_a);
         assert_near(s, self, "Q^-T v", self->n, size, b, want_b);
     }
     if (self->fused->square) {
         self->fused->square(self, A);
-        self->ops->mul(self, plain_A);
-        self->ops->mul_t(self, plain_A);
+        self->ops->act(self, ACT_MUL, plain_A);
+        self->ops->act(self, ACT_MUL_T, plain_A);
         assert_near(s, self, "Q'Qx", self->n, size, a, want_a);
     }
     free(a);
@@ -145,8 +145,8 @@ static void check_apply(const subject *s)
     real *got = reals(s->n), *want = copy_of(s->n, s->h), *in_place = copy_of(s->n, s->h);
     s->root->fused->apply(s->root, s->h, got);
     s->root->fused->apply(s->root, in_place, in_place);
-    s->root->ops->mul(s->root, view_rows(want, s->n, 1));
-    s->root->ops->mul_t(s->root, view_rows(want, s->n, 1));
+    s->root->ops->act(s->root, ACT_MUL, view_rows(want, s->n, 1));
+    s->root->ops->act(s->root, ACT_MUL_T, view_rows(want, s->n, 1));
     assert_near(s, s->root, "Q'Qx", s->n, s->n, got, want);
     assert_near(s, s->root, "Q'Qx in place", s->n, s->n, in_place, want);
     free(got);
@@ -192,8 +192,8 @@ static void check_project(const subject *s, double damping, int sign)
     for (int64_t i = 0; i < s->n; i++) a[i] = s->h[i] + (real)damping * s->v[i];
     group_pair pair = {.A = view_rows(a, s->n, 1), .B = view_rows(b, s->n, 1)};
     pair.h = pair.v = view_over(pair.A, NULL);
-    s->root->ops->mul(s->root, pair.A);
-    s->root->ops->solve_t(s->root, pair.B);
+    s->root->ops->act(s->root, ACT_MUL, pair.A);
+    s->root->ops->act(s->root, ACT_SOLVE_T, pair.B);
 
     int64_t r = 0;
     assert_ok(psgd__group_units(s->root, &pair, add_r_size, &r));

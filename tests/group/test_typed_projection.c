@@ -35,8 +35,8 @@ static double form(subject *s)
 {
     memcpy(s->A, s->h, (size_t)s->n * sizeof(real));
     memcpy(s->B, s->v, (size_t)s->n * sizeof(real));
-    s->root->ops->mul(s->root, view_rows(s->A, s->n, 1));
-    s->root->ops->solve_t(s->root, view_rows(s->B, s->n, 1));
+    s->root->ops->act(s->root, ACT_MUL, view_rows(s->A, s->n, 1));
+    s->root->ops->act(s->root, ACT_SOLVE_T, view_rows(s->B, s->n, 1));
     return la_dot(s->n, s->A, s->A) + la_dot(s->n, s->B, s->B);
 }
 
@@ -101,7 +101,7 @@ static real *dense_r(const group *unit, const real *R, bool transpose)
     int64_t n = unit->n;
     real *M = reals(n * n);
     for (int64_t i = 0; i < n; i++) M[i * n + i] = 1;
-    (transpose ? unit->ops->r_mul_t : unit->ops->r_mul)(unit, R, view_columns(M, n, n));
+    unit->ops->r_mul(unit, R, transpose, view_columns(M, n, n));
     return M;
 }
 
@@ -207,9 +207,9 @@ static psgd_status check_spectral(group *unit, const group_pair *pair, void *dat
         double norm = sqrt(la_dot(n, x, x));
         if (norm == 0) break;
         la_scale(n, (real)(1 / norm), x);
-        unit->ops->r_mul(unit, R, view_rows(x, n, 1));
+        unit->ops->r_mul(unit, R, false, view_rows(x, n, 1));
         gain = sqrt(la_dot(n, x, x));
-        unit->ops->r_mul_t(unit, R, view_rows(x, n, 1));
+        unit->ops->r_mul(unit, R, true, view_rows(x, n, 1));
     }
     double slack = rounding(pair) * (double)n;
     if (gain > bound + slack || bound > frobenius(n, Rd) + slack) {

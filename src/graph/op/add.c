@@ -1,5 +1,5 @@
-/* y = a + b, the same shape; and reshape, which is the sum of one input: the same elements in the same order with another
- * shape, of which one size may be negative: it is inferred. */
+/* y = a + b, the same shape; and reshape, which is the sum of one input: the same elements in the same order with
+ * another shape, of which one size may be negative: it is inferred. */
 #include "graph/op.h"
 #include "la/network/network.h"
 

@@ -1,9 +1,9 @@
 /* An LSTM layer: [i; f; g; o] = W [x_t; h_(t-1); 1], c_t = s(f) c_(t-1) + s(i) tanh(g), h_t = s(o) tanh(c_t); W
  * [4 hidden, in + hidden + 1] (paper, section 7.3).
  *
- * The cell's four kernels are in la/kernel/activate.c; this file loops over time. The forward pass keeps the activated
- * gates, c and tanh c; backward keeps the gradients of the gates before activation, of c and of h for tangent_backward.
- * The state before the first time is a constant. */
+ * The cell's four kernels are in la/kernel/activate.c; recurrent.c loops over time. The forward pass keeps the
+ * activated gates, c and tanh c; backward keeps the gradients of the gates before activation, of c and of h for
+ * tangent_backward. The state before the first time is a constant. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
 #include "la/pool.h"
@@ -11,11 +11,10 @@
 #include <string.h>
 
 typedef struct lstm_memory {
-    real *a, *c, *s;           /* [times, 4 hidden, n], [times, hidden, n] */
-    real *ta, *tc, *ts;        /* tangents of those */
-    real *da, *dct, *dh, *tda; /* as a, c, c, a */
-    real *tdh, *dc, *tdc;      /* [hidden, n]: running */
-    real *zero;                /* [hidden, n]: the tangent of the state before the first time */
+    recurrent_arrays in_time;    /* rows are 4 hidden */
+    real *c, *s, *tc, *ts, *dct; /* [times, hidden, n]: c, tanh c, tangents of those, the gradient of c */
+    real *dc, *tdc;              /* [hidden, n]: running */
+    real *zero;                  /* [hidden, n]: the tangent of the state before the first time */
 } lstm_memory;
 
 /* Places in units of [times, hidden, n], then in units of [hidden, n]. */
@@ -26,9 +25,9 @@ static lstm_memory memory_of(const psgd_op_call *call)
     real *at = call->memory;
     int64_t large = call->output.size, small = large / call->output.shape[0];
     lstm_memory m;
-    real **const wide[] = {&m.a, &m.ta, &m.da, &m.tda};
-    real **const plain[] = {&m.c, &m.s, &m.tc, &m.ts, &m.dct, &m.dh};
-    real **const running[] = {&m.tdh, &m.dc, &m.tdc, &m.zero};
+    real **const wide[] = {&m.in_time.a, &m.in_time.ta, &m.in_time.da, &m.in_time.tda};
+    real **const plain[] = {&m.c, &m.s, &m.tc, &m.ts, &m.dct, &m.in_time.dh};
+    real **const running[] = {&m.in_time.tdh, &m.dc, &m.tdc, &m.zero};
     for (int i = 0; i < 4; i++, at += 4 * large) *wide[i] = at;
     for (int i = 0; i < 6; i++, at += large) *plain[i] = at;
     for (int i = 0; i < SMALL; i++, at += small) *running[i] = at;
@@ -60,17 +59,17 @@ static la_lstm cell_at(const psgd_op_call *call, const lstm_memory *m, const rec
         .c0 = t ? m->c + at - step : state + step + row,
         .tc0 = t ? m->tc + at - step : m->zero + row,
         .dct = m->dct + at,
-        .dh = m->dh + at,
-        .tdh = m->tdh + row,
+        .dh = m->in_time.dh + at,
+        .tdh = m->in_time.tdh + row,
         .dc = m->dc + row,
         .tdc = m->tdc + row,
     };
     for (int g = 0; g < 4; g++) {
         int64_t gate = (4 * t + g) * step + row;
-        cell.a[g] = m->a + gate;
-        cell.ta[g] = m->ta + gate;
-        cell.da[g] = m->da + gate;
-        cell.tda[g] = m->tda + gate;
+        cell.a[g] = m->in_time.a + gate;
+        cell.ta[g] = m->in_time.ta + gate;
+        cell.da[g] = m->in_time.da + gate;
+        cell.tda[g] = m->in_time.tda + gate;
     }
     return cell;
 }
@@ -106,135 +105,35 @@ static void run_cell_block(void *data, int64_t block)
     all->kernel(count, &cell);
 }
 
-static void run_cells(const psgd_op_call *call, const lstm_memory *m, const recurrent *r, int64_t t,
-                      cell_kernel *kernel)
-{
-    if (r->count == r->n) {
-        flat_cells all = {cell_at(call, m, r, t, 0), r->hidden * r->n, kernel};
-        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_cell_block, &all);
-        return;
-    }
-    for (int64_t i = 0; i < r->hidden; i++) {
-        la_lstm cell = cell_at(call, m, r, t, i);
-        kernel(r->count, &cell);
-    }
-}
-
-static void forward_chunk(void *data, int64_t chunk)
-{
-    psgd_op_call *call = data;
-    lstm_memory m = memory_of(call);
-    recurrent r;
-    recurrent_open(call, chunk, &r);
-    int64_t step = r.hidden * r.n;
-    for (int64_t t = 0; t < r.times; t++) {
-        const real *before = t ? Y(call) + (t - 1) * step + r.from : (const real *)call->state + r.from;
-        const real *x = X(call, 0) + t * r.in * r.n + r.from;
-        recurrent_mix(&r, X(call, 1), x, before, true, false, m.a + 4 * t * step + r.from);
-        run_cells(call, &m, &r, t, la_kernel()->lstm_forward);
-    }
-}
-
-static psgd_status lstm_forward(psgd_op_call *call)
-{
-    la_parallel(recurrent_chunks(call), call->flops, forward_chunk, call);
-    return PSGD_OK;
-}
-
-static void tangent_chunk(void *data, int64_t chunk)
-{
-    psgd_op_call *call = data;
-    lstm_memory m = memory_of(call);
-    bool live_x = call->input[0].live, live_W = call->input[1].live;
-    recurrent r;
-    recurrent_open(call, chunk, &r);
-    int64_t step = r.hidden * r.n;
-    for (int64_t t = 0; t < r.times; t++) {
-        int64_t before = (t - 1) * step + r.from, x_at = t * r.in * r.n + r.from;
-        real *ta = m.ta + 4 * t * step + r.from;
-        recurrent_mix(&r, X(call, 1), live_x ? TX(call, 0) + x_at : NULL, t ? TY(call) + before : NULL, false, false,
-                      ta);
-        const real *h = t ? Y(call) + before : (const real *)call->state + r.from;
-        if (live_W) recurrent_mix(&r, TX(call, 1), X(call, 0) + x_at, h, true, true, ta);
-        run_cells(call, &m, &r, t, la_kernel()->lstm_tangent);
-    }
-}
-
-static void lstm_tangent(psgd_op_call *call)
-{
-    la_parallel(recurrent_chunks(call), call->flops, tangent_chunk, call);
-}
-
-static void copy_rows(const recurrent *r, const real *from, real *to)
-{
-    for (int64_t i = 0; i < r->hidden; i++) memcpy(to + i * r->n, from + i * r->n, (size_t)r->count * sizeof *to);
-}
-
 static void clear_rows(const recurrent *r, real *to)
 {
     for (int64_t i = 0; i < r->hidden; i++) memset(to + i * r->n, 0, (size_t)r->count * sizeof *to);
 }
 
-static void backward_chunk(void *data, int64_t chunk)
+static void run_cells(const psgd_op_call *call, const recurrent *r, int64_t t, recurrent_pass pass)
 {
-    psgd_op_call *call = data;
+    const la_kernels *k = la_kernel();
+    cell_kernel *const kernels[] = {k->lstm_forward, k->lstm_tangent, k->lstm_backward, k->lstm_tangent_backward};
     lstm_memory m = memory_of(call);
-    recurrent r;
-    recurrent_open(call, chunk, &r);
-    int64_t step = r.hidden * r.n;
-    clear_rows(&r, m.dc + r.from);
-    for (int64_t t = r.times - 1; t >= 0; t--) {
-        real *dh = m.dh + t * step + r.from, *da = m.da + 4 * t * step + r.from;
-        copy_rows(&r, DY(call) + t * step + r.from, dh);
-        if (t + 1 < r.times) recurrent_mix_transpose(&r, X(call, 1), da + 4 * step, false, true, dh);
-        run_cells(call, &m, &r, t, la_kernel()->lstm_backward);
-        if (!call->input[0].live) continue;
-        recurrent_mix_transpose(&r, X(call, 1), da, true, call->add[0], DX(call, 0) + t * r.in * r.n + r.from);
+    if (pass >= backward_pass && t == r->times - 1) clear_rows(r, (pass == backward_pass ? m.dc : m.tdc) + r->from);
+    if (r->count == r->n) {
+        flat_cells all = {cell_at(call, &m, r, t, 0), r->hidden * r->n, kernels[pass]};
+        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_cell_block, &all);
+        return;
+    }
+    for (int64_t i = 0; i < r->hidden; i++) {
+        la_lstm cell = cell_at(call, &m, r, t, i);
+        kernels[pass](r->count, &cell);
     }
 }
 
-static void lstm_backward(psgd_op_call *call)
-{
-    la_parallel(recurrent_chunks(call), call->flops, backward_chunk, call);
-    if (!call->input[1].live) return;
-    recurrent_weights(call, 4 * call->output.shape[1], memory_of(call).da, X(call, 0), Y(call), call->state, true,
-                      call->add[1], DX(call, 1));
-}
-
-static void tangent_backward_chunk(void *data, int64_t chunk)
-{
-    psgd_op_call *call = data;
-    lstm_memory m = memory_of(call);
-    bool live_W = call->input[1].live;
-    recurrent r;
-    recurrent_open(call, chunk, &r);
-    int64_t step = r.hidden * r.n;
-    clear_rows(&r, m.tdc + r.from);
-    for (int64_t t = r.times - 1; t >= 0; t--) {
-        real *tdh = m.tdh + r.from, *tda = m.tda + 4 * t * step + r.from, *da = m.da + 4 * t * step + r.from;
-        copy_rows(&r, TDY(call) + t * step + r.from, tdh);
-        if (t + 1 < r.times) {
-            recurrent_mix_transpose(&r, X(call, 1), tda + 4 * step, false, true, tdh);
-            if (live_W) recurrent_mix_transpose(&r, TX(call, 1), da + 4 * step, false, true, tdh);
-        }
-        run_cells(call, &m, &r, t, la_kernel()->lstm_tangent_backward);
-        if (!call->input[0].live) continue;
-        real *tdx = TDX(call, 0) + t * r.in * r.n + r.from;
-        recurrent_mix_transpose(&r, X(call, 1), tda, true, call->add[0], tdx);
-        if (live_W) recurrent_mix_transpose(&r, TX(call, 1), da, true, true, tdx);
-    }
-}
-
-static void lstm_tangent_backward(psgd_op_call *call)
+static void run(psgd_op_call *call, recurrent_pass pass)
 {
     lstm_memory m = memory_of(call);
-    int64_t rows = 4 * call->output.shape[1];
-    la_parallel(recurrent_chunks(call), call->flops, tangent_backward_chunk, call);
-    if (!call->input[1].live) return;
-    recurrent_weights(call, rows, m.tda, X(call, 0), Y(call), call->state, true, call->add[1], TDX(call, 1));
-    recurrent_weights(call, rows, m.da, call->input[0].live ? TX(call, 0) : NULL, TY(call), NULL, false, true,
-                      TDX(call, 1));
+    recurrent_run(call, pass, &m.in_time, run_cells);
 }
+
+OP_TASKS(lstm, run, pass)
 
 static void lstm_carry(psgd_op_call *call)
 {

@@ -1,4 +1,4 @@
-/* One matrix product per time step, and the sums over time for dW. */
+/* The loops over time, one matrix product per step, and the sums over time for dW. */
 #include "graph/op/recurrent.h"
 #include "la/array/dispatch.h"
 #include "la/network/network.h"
@@ -34,12 +34,12 @@ psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each)
     return PSGD_OK;
 }
 
-int64_t recurrent_chunks(const psgd_op_call *call)
+static int64_t chunks_of(const psgd_op_call *call)
 {
     return is_large(call) ? 1 : (call->output.shape[2] + CHUNK - 1) / CHUNK;
 }
 
-void recurrent_open(const psgd_op_call *call, int64_t chunk, recurrent *self)
+static void open_chunk(const psgd_op_call *call, int64_t chunk, recurrent *self)
 {
     const int64_t *x = call->input[0].shape, *y = call->output.shape;
     self->times = x[0];
@@ -68,45 +68,47 @@ static void large_mix(const recurrent *self, const real *W, const real *x, const
     if (h) la_product(self->rows, hidden, n, W + in, self->ld, false, h, add || bias || x, A);
 }
 
-void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
+/* A [rows, n] <- [A +] Wx x + Wh h + bias, the first two where x or h is not NULL; all pointers at the first sample. */
+static void mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A)
 {
     if (self->large) {
         large_mix(self, W, x, h, bias, add, A);
         return;
     }
     const la_kernels *k = la_kernel();
-    la_mix mix = {.rows = self->rows,
-                  .depth = x ? self->in : 0,
-                  .a_ld = self->ld,
-                  .y_ld = self->n,
-                  .a_offset = self->plain,
-                  .b_offset = self->lds,
-                  .bias = bias ? W + self->in + self->hidden : NULL,
-                  .bias_ld = self->ld,
-                  .add = add};
-    if (x || bias || !h) k->mix(&mix, self->count, W, x, A);
+    la_mix m = {.rows = self->rows,
+                .depth = x ? self->in : 0,
+                .a_ld = self->ld,
+                .y_ld = self->n,
+                .a_offset = self->plain,
+                .b_offset = self->lds,
+                .bias = bias ? W + self->in + self->hidden : NULL,
+                .bias_ld = self->ld,
+                .add = add};
+    if (x || bias || !h) k->mix(&m, self->count, W, x, A);
     if (!h) return;
-    mix.add = add || x || bias;
-    mix.bias = NULL;
-    mix.depth = self->hidden;
-    k->mix(&mix, self->count, W + self->in, h, A);
+    m.add = add || x || bias;
+    m.bias = NULL;
+    m.depth = self->hidden;
+    k->mix(&m, self->count, W + self->in, h, A);
 }
 
-void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z)
+/* z <- [z +] W'A, the columns of W for x or those for h. */
+static void mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z)
 {
     if (self->large) {
         int64_t columns = for_x ? self->in : self->hidden;
         la_product(self->rows, columns, self->n, for_x ? W : W + self->in, self->ld, true, A, add, z);
         return;
     }
-    la_mix mix = {.rows = for_x ? self->in : self->hidden,
-                  .depth = self->rows,
-                  .a_ld = 1,
-                  .y_ld = self->n,
-                  .a_offset = self->columns,
-                  .b_offset = self->lds,
-                  .add = add};
-    la_kernel()->mix(&mix, self->count, for_x ? W : W + self->in, A, z);
+    la_mix m = {.rows = for_x ? self->in : self->hidden,
+                .depth = self->rows,
+                .a_ld = 1,
+                .y_ld = self->n,
+                .a_offset = self->columns,
+                .b_offset = self->lds,
+                .add = add};
+    la_kernel()->mix(&m, self->count, for_x ? W : W + self->in, A, z);
 }
 
 typedef struct sums {
@@ -211,13 +213,118 @@ static void large_weights(const sums *s)
     for (int64_t i = 0; !s->bias && !s->add && i < s->rows; i++) s->dW[(i + 1) * ld - 1] = 0;
 }
 
-void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,
-                       const real *first, bool bias, bool add, real *dW)
+/* dW <- [dW +] sum over time of A_t [x_t; h_(t-1); 1]'. x may be NULL (its columns are then left alone unless !add) and
+ * so may first, the state before the first time, for zero. bias: the last column too. */
+static void sum_weights(sums s)
 {
-    sums s = {call, rows, A, x, h, first, bias, add, dW};
-    if (is_large(call)) {
+    if (is_large(s.call)) {
         large_weights(&s);
-        return;
+    } else {
+        la_parallel((s.rows + ROW_BLOCK - 1) / ROW_BLOCK, s.call->flops, sum_block, &s);
     }
-    la_parallel((rows + ROW_BLOCK - 1) / ROW_BLOCK, call->flops, sum_block, &s);
+}
+
+typedef struct running {
+    psgd_op_call *call;
+    const recurrent_arrays *arrays;
+    recurrent_cell *cell;
+} running;
+
+/* h before time t, at the first sample of the chunk. */
+static const real *state_before(const psgd_op_call *call, const recurrent *r, int64_t t)
+{
+    return (t ? Y(call) + (t - 1) * r->hidden * r->n : (const real *)call->state) + r->from;
+}
+
+static void forward_chunk(void *data, int64_t chunk)
+{
+    const running *run = data;
+    psgd_op_call *call = run->call;
+    recurrent r;
+    open_chunk(call, chunk, &r);
+    for (int64_t t = 0; t < r.times; t++) {
+        const real *x = X(call, 0) + t * r.in * r.n + r.from;
+        mix(&r, X(call, 1), x, state_before(call, &r, t), true, false, run->arrays->a + t * r.rows * r.n + r.from);
+        run->cell(call, &r, t, forward_pass);
+    }
+}
+
+static void tangent_chunk(void *data, int64_t chunk)
+{
+    const running *run = data;
+    psgd_op_call *call = run->call;
+    bool live_x = call->input[0].live, live_W = call->input[1].live;
+    recurrent r;
+    open_chunk(call, chunk, &r);
+    for (int64_t t = 0; t < r.times; t++) {
+        int64_t x_at = t * r.in * r.n + r.from;
+        const real *tx = live_x ? TX(call, 0) + x_at : NULL;
+        const real *th = t ? TY(call) + (t - 1) * r.hidden * r.n + r.from : NULL;
+        real *ta = run->arrays->ta + t * r.rows * r.n + r.from;
+        mix(&r, X(call, 1), tx, th, false, false, ta);
+        if (live_W) mix(&r, TX(call, 1), X(call, 0) + x_at, state_before(call, &r, t), true, true, ta);
+        run->cell(call, &r, t, tangent_pass);
+    }
+}
+
+static void copy_rows(const recurrent *r, const real *from, real *to)
+{
+    for (int64_t i = 0; i < r->hidden; i++) memcpy(to + i * r->n, from + i * r->n, (size_t)r->count * sizeof *to);
+}
+
+static void backward_chunk(void *data, int64_t chunk)
+{
+    const running *run = data;
+    psgd_op_call *call = run->call;
+    recurrent r;
+    open_chunk(call, chunk, &r);
+    for (int64_t t = r.times - 1; t >= 0; t--) {
+        int64_t step = r.rows * r.n, at = t * r.hidden * r.n + r.from;
+        real *dh = run->arrays->dh + at, *da = run->arrays->da + t * step + r.from;
+        copy_rows(&r, DY(call) + at, dh);
+        if (t + 1 < r.times) mix_transpose(&r, X(call, 1), da + step, false, true, dh);
+        run->cell(call, &r, t, backward_pass);
+        if (!call->input[0].live) continue;
+        mix_transpose(&r, X(call, 1), da, true, call->add[0], DX(call, 0) + t * r.in * r.n + r.from);
+    }
+}
+
+static void tangent_backward_chunk(void *data, int64_t chunk)
+{
+    const running *run = data;
+    psgd_op_call *call = run->call;
+    bool live_W = call->input[1].live;
+    recurrent r;
+    open_chunk(call, chunk, &r);
+    for (int64_t t = r.times - 1; t >= 0; t--) {
+        int64_t step = r.rows * r.n, at = t * step + r.from;
+        real *tdh = run->arrays->tdh + r.from, *tda = run->arrays->tda + at, *da = run->arrays->da + at;
+        copy_rows(&r, TDY(call) + t * r.hidden * r.n + r.from, tdh);
+        if (t + 1 < r.times) {
+            mix_transpose(&r, X(call, 1), tda + step, false, true, tdh);
+            if (live_W) mix_transpose(&r, TX(call, 1), da + step, false, true, tdh);
+        }
+        run->cell(call, &r, t, tangent_backward_pass);
+        if (!call->input[0].live) continue;
+        real *tdx = TDX(call, 0) + t * r.in * r.n + r.from;
+        mix_transpose(&r, X(call, 1), tda, true, call->add[0], tdx);
+        if (live_W) mix_transpose(&r, TX(call, 1), da, true, true, tdx);
+    }
+}
+
+void recurrent_run(psgd_op_call *call, recurrent_pass pass, const recurrent_arrays *arrays, recurrent_cell *cell)
+{
+    static void (*const tasks[])(void *, int64_t) = {forward_chunk, tangent_chunk, backward_chunk,
+                                                     tangent_backward_chunk};
+    int64_t rows = call->input[1].shape[0];
+    bool add = call->add[1];
+    la_parallel(chunks_of(call), call->flops, tasks[pass], &(running){call, arrays, cell});
+    if (!call->input[1].live) return;
+    if (pass == backward_pass) {
+        sum_weights((sums){call, rows, arrays->da, X(call, 0), Y(call), call->state, true, add, DX(call, 1)});
+    } else if (pass == tangent_backward_pass) {
+        const real *tx = call->input[0].live ? TX(call, 0) : NULL;
+        sum_weights((sums){call, rows, arrays->tda, X(call, 0), Y(call), call->state, true, add, TDX(call, 1)});
+        sum_weights((sums){call, rows, arrays->da, tx, TY(call), NULL, false, true, TDX(call, 1)});
+    }
 }

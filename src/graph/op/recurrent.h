@@ -1,19 +1,17 @@
-/* Shared by the simple RNN and the LSTM: a = W [x_t; h_(t-1); 1] over time, with its derivatives, on a chunk of
- * consecutive samples. Samples are independent up to the sums for dW, so each chunk is a task that runs from the
- * first time to the last. */
+/* Shared by the simple RNN and the LSTM: the loops over time around their cells, a = W [x_t; h_(t-1); 1] with its
+ * derivatives. Samples are independent up to the sums for dW, so a chunk of consecutive samples is a task that runs
+ * from the first time to the last. */
 #ifndef PSGD_GRAPH_OP_RECURRENT_H
 #define PSGD_GRAPH_OP_RECURRENT_H
 
 #include "graph/op.h"
 
-#define recurrent               PSGD_TYPED(recurrent)
-#define recurrent_check         PSGD_TYPED(psgd__recurrent_check)
-#define recurrent_reserve       PSGD_TYPED(psgd__recurrent_reserve)
-#define recurrent_chunks        PSGD_TYPED(psgd__recurrent_chunks)
-#define recurrent_open          PSGD_TYPED(psgd__recurrent_open)
-#define recurrent_mix           PSGD_TYPED(psgd__recurrent_mix)
-#define recurrent_mix_transpose PSGD_TYPED(psgd__recurrent_mix_transpose)
-#define recurrent_weights       PSGD_TYPED(psgd__recurrent_weights)
+#define recurrent         PSGD_TYPED(recurrent)
+#define recurrent_arrays  PSGD_TYPED(recurrent_arrays)
+#define recurrent_cell    PSGD_TYPED(recurrent_cell)
+#define recurrent_check   PSGD_TYPED(psgd__recurrent_check)
+#define recurrent_reserve PSGD_TYPED(psgd__recurrent_reserve)
+#define recurrent_run     PSGD_TYPED(psgd__recurrent_run)
 
 enum { RECURRENT_WIDEST = 4096 }; /* rows and columns of W in the small kernels */
 
@@ -26,21 +24,19 @@ typedef struct recurrent {
     int64_t columns[RECURRENT_WIDEST];      /* i ld, a column of W */
 } recurrent;
 
+/* What the loops read and write: [times, rows, n], but dh [times, hidden, n] and tdh [hidden, n], of one time. */
+typedef struct recurrent_arrays {
+    real *a, *ta, *da, *tda, *dh, *tdh;
+} recurrent_arrays;
+
+typedef enum recurrent_pass { forward_pass, tangent_pass, backward_pass, tangent_backward_pass } recurrent_pass;
+
+/* The cell at time t: a to the output h, ta to th, dh to da, tdh to tda. */
+typedef void recurrent_cell(const psgd_op_call *call, const recurrent *r, int64_t t, recurrent_pass pass);
+
 /* rows_each rows of W for each hidden unit. */
 psgd_status recurrent_check(psgd_op_call *call, int64_t rows_each);
-void recurrent_reserve(psgd_op_call *call); /* adds what recurrent_weights needs to memory_bytes; call it last */
-int64_t recurrent_chunks(const psgd_op_call *call);
-void recurrent_open(const psgd_op_call *call, int64_t chunk, recurrent *self);
-
-/* A [rows, n] <- [A +] Wx x + Wh h + bias, the first two where x or h is not NULL; all pointers at the first sample. */
-void recurrent_mix(const recurrent *self, const real *W, const real *x, const real *h, bool bias, bool add, real *A);
-
-/* z <- [z +] W'A, the columns of W for x or those for h. */
-void recurrent_mix_transpose(const recurrent *self, const real *W, const real *A, bool for_x, bool add, real *z);
-
-/* dW <- [dW +] sum over time of A_t [x_t; h_(t-1); 1]'. x may be NULL (its columns are then left alone unless !add) and
- * so may first, the state before the first time, for zero. bias: the last column too. */
-void recurrent_weights(const psgd_op_call *call, int64_t rows, const real *A, const real *x, const real *h,
-                       const real *first, bool bias, bool add, real *dW);
+void recurrent_reserve(psgd_op_call *call); /* adds what the sums for dW need to memory_bytes; call it last */
+void recurrent_run(psgd_op_call *call, recurrent_pass pass, const recurrent_arrays *arrays, recurrent_cell *cell);
 
 #endif

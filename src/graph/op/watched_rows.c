@@ -1,7 +1,6 @@
 /* What a watcher sees of an affine map or a convolution: rows of the matrix's inputs and of output gradients, one per
  * sample and, in a convolution, per position. */
 #include "graph/op.h"
-#include "graph/op/watched_rows.h"
 
 #include <math.h>
 

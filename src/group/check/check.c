@@ -19,7 +19,7 @@ static void try_reset(check *k)
     int64_t n = k->n;
     double max = 0;
     k->unit->ops->reset(k->unit, 1.25);
-    psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
+    psgd__check_multiply_out(k, ACT_MUL, k->Q);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < n; j++) {
             double x = k->Q[i * n + j];
@@ -31,20 +31,19 @@ static void try_reset(check *k)
 
 static void try_inverse(check *k)
 {
-    const group_ops *ops = k->unit->ops;
     int64_t n = k->n;
     double away = 0, mul = 0, solve = 0;
     for (int t = 0; t < CHECK_TRIALS; t++) {
         psgd__check_random_element(k);
-        psgd__check_multiply_out(k, ops->mul, k->Q);
-        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_multiply_out(k, ACT_MUL, k->Q);
+        psgd__check_multiply_out(k, ACT_SOLVE, k->inverse);
         psgd__check_product(n, k->inverse, k->Q, k->work);
         memset(k->other, 0, (size_t)(n * n) * sizeof(double));
         for (int64_t i = 0; i < n; i++) k->other[i * n + i] = 1;
         psgd__check_worst(&away, psgd__check_distance(n, k->work, k->other));
-        psgd__check_multiply_out(k, ops->mul_t, k->work);
+        psgd__check_multiply_out(k, ACT_MUL_T, k->work);
         psgd__check_worst(&mul, psgd__check_distance_transposed(n, k->work, k->Q));
-        psgd__check_multiply_out(k, ops->solve_t, k->work);
+        psgd__check_multiply_out(k, ACT_SOLVE_T, k->work);
         psgd__check_worst(&solve, psgd__check_distance_transposed(n, k->work, k->inverse));
     }
     psgd__check_law(k, "inverse", "solve undoes mul", away, k->tolerance);
@@ -62,17 +61,17 @@ static void try_fibres(check *k)
     real *x = psgd__alloc(k->context, OUTER * ld + n, sizeof(real)), *y = x + OUTER * ld;
     real *before = psgd__alloc(k->context, OUTER * ld, sizeof(real));
     for (int which = 0; x && before && which < 2; which++) {
-        void (*op)(const group *, view) = which ? ops->solve_t : ops->mul;
+        group_act act = which ? ACT_SOLVE_T : ACT_MUL;
         view X = {.x = x, .n = n, .inner = INNER, .outer = OUTER, .ld = ld, .blocks = 1};
         psgd__check_random_element(k);
         psgd__check_fill(k, OUTER * ld, x);
         memcpy(before, x, (size_t)(OUTER * ld) * sizeof(real));
-        op(k->unit, X);
+        ops->act(k->unit, act, X);
         for (int64_t f = 0; f < OUTER * INNER; f++) {
             int64_t at = f / INNER * ld + f % INNER;
             double size = 1;
             for (int64_t i = 0; i < n; i++) y[i] = before[at + i * INNER];
-            op(k->unit, view_rows(y, n, 1));
+            ops->act(k->unit, act, view_rows(y, n, 1));
             for (int64_t i = 0; i < n; i++) size = fmax(size, fabs((double)y[i]));
             for (int64_t i = 0; i < n; i++)
                 psgd__check_worst(&max, fabs((double)y[i] - (double)x[at + i * INNER]) / size);
@@ -103,16 +102,16 @@ static void try_retract(check *k)
     double away = 0, off = 0;
     for (int t = 0; t < CHECK_TRIALS; t++) {
         psgd__check_random_element(k);
-        psgd__check_multiply_out(k, ops->mul, k->Q);
+        psgd__check_multiply_out(k, ACT_MUL, k->Q);
         psgd__check_random_r(k, k->R);
         double c = psgd__check_step_for(k, k->R, 0.5);
         if (!ops->inside(k->unit, (real)c, k->R)) continue;
         c = (double)(real)c;
         expected(k, c, k->R);
         psgd__check_retract(k, c, k->R);
-        psgd__check_multiply_out(k, ops->mul, k->work);
+        psgd__check_multiply_out(k, ACT_MUL, k->work);
         psgd__check_worst(&away, psgd__check_distance(k->n, k->work, k->other));
-        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_multiply_out(k, ACT_SOLVE, k->inverse);
         psgd__check_product(k->n, k->inverse, k->work, k->other);
         for (int64_t i = 0; i < k->n; i++) k->other[i * k->n + i] -= 1;
         psgd__check_worst(&off, sqrt(psgd__check_inner(k->n, k->other, k->other) / (double)k->n));
@@ -125,24 +124,23 @@ static void try_retract(check *k)
  * group fixes are 1 in the start, so the start itself is multiplied out. */
 static void try_product(check *k)
 {
-    const group_ops *ops = k->unit->ops;
     int64_t n = k->n;
     double away = 0;
     for (int t = 0; t < CHECK_TRIALS; t++) {
         psgd__check_random_element(k);
         psgd__check_keep(k, k->kept);
-        psgd__check_multiply_out(k, ops->mul, k->Q); /* Q2 */
+        psgd__check_multiply_out(k, ACT_MUL, k->Q); /* Q2 */
         psgd__check_random_element(k);
-        psgd__check_multiply_out(k, ops->mul, k->other); /* Q1 */
+        psgd__check_multiply_out(k, ACT_MUL, k->other); /* Q1 */
         k->unit->ops->reset(k->unit, 1.25);
-        psgd__check_multiply_out(k, ops->solve, k->inverse);
+        psgd__check_multiply_out(k, ACT_SOLVE, k->inverse);
         psgd__check_product(n, k->other, k->inverse, k->work);
         psgd__check_product(n, k->work, k->Q, k->other); /* Q1 start^-1 Q2 */
         psgd__check_put_back(k, k->kept);
         for (int s = 0; s < CHECK_STEPS; s++) {
             if (k->step_size[s] != 0) psgd__check_retract(k, k->step_size[s], k->steps + s * k->r);
         }
-        psgd__check_multiply_out(k, ops->mul, k->work);
+        psgd__check_multiply_out(k, ACT_MUL, k->work);
         psgd__check_worst(&away, psgd__check_distance(n, k->work, k->other));
     }
     psgd__check_law(k, "product", "the product of two elements stays inside", away, 4 * k->tolerance);
@@ -172,8 +170,8 @@ static void try_members(check *k)
     double member = 0, inverse = 0;
     for (int t = 0; t < CHECK_TRIALS; t++) {
         psgd__check_random_element(k);
-        psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
-        psgd__check_multiply_out(k, k->unit->ops->solve, k->inverse);
+        psgd__check_multiply_out(k, ACT_MUL, k->Q);
+        psgd__check_multiply_out(k, ACT_SOLVE, k->inverse);
         psgd__check_worst(&member, outside(k, k->Q));
         psgd__check_worst(&inverse, outside(k, k->inverse));
     }
@@ -185,9 +183,9 @@ static void try_rescale(check *k)
 {
     if (!psgd__group_can_rescale(k->unit)) return;
     psgd__check_random_element(k);
-    psgd__check_multiply_out(k, k->unit->ops->mul, k->Q);
+    psgd__check_multiply_out(k, ACT_MUL, k->Q);
     k->unit->ops->rescale(k->unit, (real)0.5);
-    psgd__check_multiply_out(k, k->unit->ops->mul, k->work);
+    psgd__check_multiply_out(k, ACT_MUL, k->work);
     for (int64_t i = 0; i < k->n * k->n; i++) k->Q[i] *= 0.5;
     psgd__check_law(k, "rescale", "Q <- cQ", psgd__check_distance(k->n, k->work, k->Q), k->tolerance);
 }
@@ -202,10 +200,10 @@ static void try_pairing(check *k, group *self)
         psgd__check_fill(k, 2 * n, x);
         memcpy(z, x, (size_t)n * sizeof(real));
         double direct = la_dot(n, x, y), size = sqrt(la_dot(n, x, x) * la_dot(n, y, y));
-        self->ops->mul(self, view_rows(x, n, 1));
-        self->ops->solve_t(self, view_rows(y, n, 1));
+        self->ops->act(self, ACT_MUL, view_rows(x, n, 1));
+        self->ops->act(self, ACT_SOLVE_T, view_rows(y, n, 1));
         psgd__check_worst(&pairing, fabs(la_dot(n, x, y) - direct) / size);
-        self->ops->solve(self, view_rows(x, n, 1));
+        self->ops->act(self, ACT_SOLVE, view_rows(x, n, 1));
         la_axpy(n, -1, z, x);
         psgd__check_worst(&undone, sqrt(la_dot(n, x, x) / la_dot(n, z, z)));
     }

@@ -51,8 +51,8 @@ static double criterion(check *k, const real *h, const real *v)
     memcpy(k->A, h, bytes);
     memcpy(k->B, v, bytes);
     view A = psgd__check_fibres_of(k, k->A), B = psgd__check_fibres_of(k, k->B);
-    k->unit->ops->mul(k->unit, A);
-    k->unit->ops->solve_t(k->unit, B);
+    k->unit->ops->act(k->unit, ACT_MUL, A);
+    k->unit->ops->act(k->unit, ACT_SOLVE_T, B);
     return la_view_energy(A) + la_view_energy(B);
 }
 

@@ -30,27 +30,24 @@ void psgd__check_worst(double *max, double now)
     if (!(now <= *max)) *max = now;
 }
 
-void psgd__check_multiply_out(check *k, void (*op)(const group *, view), double *M)
+static view unit_columns(check *k)
 {
     int64_t n = k->n;
     memset(k->columns, 0, (size_t)(n * n) * sizeof(real));
     for (int64_t i = 0; i < n; i++) k->columns[i * n + i] = 1;
-    op(k->unit, view_columns(k->columns, n, n));
-    for (int64_t i = 0; i < n * n; i++) M[i] = (double)k->columns[i];
+    return view_columns(k->columns, n, n);
+}
+
+void psgd__check_multiply_out(check *k, group_act act, double *M)
+{
+    k->unit->ops->act(k->unit, act, unit_columns(k));
+    for (int64_t i = 0; i < k->n * k->n; i++) M[i] = (double)k->columns[i];
 }
 
 void psgd__check_multiply_out_r(check *k, const real *R, bool transpose, double *M)
 {
-    int64_t n = k->n;
-    memset(k->columns, 0, (size_t)(n * n) * sizeof(real));
-    for (int64_t i = 0; i < n; i++) k->columns[i * n + i] = 1;
-    view X = view_columns(k->columns, n, n);
-    if (transpose) {
-        k->unit->ops->r_mul_t(k->unit, R, X);
-    } else {
-        k->unit->ops->r_mul(k->unit, R, X);
-    }
-    for (int64_t i = 0; i < n * n; i++) M[i] = (double)k->columns[i];
+    k->unit->ops->r_mul(k->unit, R, transpose, unit_columns(k));
+    for (int64_t i = 0; i < k->n * k->n; i++) M[i] = (double)k->columns[i];
 }
 
 void psgd__check_product(int64_t n, const double *X, const double *Y, double *Z)

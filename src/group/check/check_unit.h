@@ -3,7 +3,7 @@
 #define PSGD_GROUP_CHECK_CHECK_UNIT_H
 
 #include "core/rng.h"
-#include "group/check.h"
+#include "group/describe.h"
 #include "group/group.h"
 
 #define check                           PSGD_TYPED(check)
@@ -53,8 +53,8 @@ void psgd__check_law(check *k, const char *name, const char *what, double measur
 /* The largest of several trials makes the line. */
 void psgd__check_worst(double *max, double now);
 
-/* M <- op applied to I; M <- R or R'. */
-void psgd__check_multiply_out(check *k, void (*op)(const group *, view), double *M);
+/* M <- what acts; M <- R or R'. */
+void psgd__check_multiply_out(check *k, group_act act, double *M);
 void psgd__check_multiply_out_r(check *k, const real *R, bool transpose, double *M);
 void psgd__check_product(int64_t n, const double *X, const double *Y, double *Z);
 double psgd__check_inner(int64_t n, const double *X, const double *Y);

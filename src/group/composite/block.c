@@ -15,8 +15,7 @@
 typedef struct block {
     group base;
     int to, from;    /* which child receives and which gives: 0, 1, or 1, 0 where transposed */
-    int64_t scratch; /* in the workspace, as large as C */
-    real *C;         /* [n_to][n_from] */
+    int64_t scratch; /* in the workspace, as large as C; C [n_to][n_from] is q */
 } block;
 
 static const block *as_block(const group *self)
@@ -40,7 +39,7 @@ static psgd_status block_create(const group_args *args, group **created)
     psgd__group_reserve_sums(&self->base);
 
     *created = &self->base;
-    PSGD_TRY(psgd__group_reals(args, self, size, &self->C));
+    PSGD_TRY(psgd__group_q(args, &self->base, size));
     return psgd__group_parts(args, &self->base, self->base.extra);
 }
 
@@ -64,14 +63,9 @@ static view from_slice(const group *self, view X)
     return view_slice(X, as_block(self)->from ? self->child[0]->n : 0, from_part(self)->n);
 }
 
-static int64_t c_size(const group *self)
-{
-    return self->child[0]->n * self->child[1]->n;
-}
-
 static void block_reset(group *self, double scale)
 {
-    la_scale(c_size(self), 0, ((block *)self)->C);
+    la_scale(self->q_size, 0, self->q);
     for (int i = 0; i < 2; i++) self->child[i]->ops->reset(self->child[i], scale);
 }
 
@@ -82,62 +76,26 @@ static void couple(const group *self, const real *C, real alpha, bool transpose,
     la_mat_add_mul(C, to.n, from.n, transpose, alpha, transpose ? to : from, 1, transpose ? from : to);
 }
 
-static void block_mul(const group *self, view X)
+/* [A C; 0 B] x takes C times the old from, so to comes first; the transposes and inverses turn that around. */
+static void block_act(const group *self, group_act act, view X)
 {
+    bool to_first = act_inverse(act) == act_transposed(act);
     const group *to = to_part(self), *from = from_part(self);
-    to->ops->mul(to, to_slice(self, X));
-    couple(self, as_block(self)->C, 1, false, X);
-    from->ops->mul(from, from_slice(self, X));
-}
-
-static void block_mul_t(const group *self, view X)
-{
-    const group *to = to_part(self), *from = from_part(self);
-    from->ops->mul_t(from, from_slice(self, X));
-    couple(self, as_block(self)->C, 1, true, X);
-    to->ops->mul_t(to, to_slice(self, X));
-}
-
-static void block_solve(const group *self, view X)
-{
-    const group *to = to_part(self), *from = from_part(self);
-    from->ops->solve(from, from_slice(self, X));
-    couple(self, as_block(self)->C, -1, false, X);
-    to->ops->solve(to, to_slice(self, X));
-}
-
-static void block_solve_t(const group *self, view X)
-{
-    const group *to = to_part(self), *from = from_part(self);
-    to->ops->solve_t(to, to_slice(self, X));
-    couple(self, as_block(self)->C, -1, true, X);
-    from->ops->solve_t(from, from_slice(self, X));
-}
-
-static int64_t block_size(const group *self)
-{
-    return psgd__parts_size(self) + c_size(self);
-}
-
-static void block_state(group *self, group_state visit, void *data)
-{
-    visit(data, ((block *)self)->C, c_size(self));
+    if (to_first) to->ops->act(to, act, to_slice(self, X));
+    if (!to_first) from->ops->act(from, act, from_slice(self, X));
+    couple(self, self->q, act_inverse(act) ? -1 : 1, act_transposed(act), X);
+    if (to_first) from->ops->act(from, act, from_slice(self, X));
+    if (!to_first) to->ops->act(to, act, to_slice(self, X));
 }
 
 static void block_cost(const group *self, group_cost *cost)
 {
-    double kl = (double)c_size(self), f = (double)self->fibres;
+    double kl = (double)self->q_size, f = (double)self->fibres;
     psgd__parts_cost(self, cost);
     cost->update_flops += 8 * kl * f + 2 * kl * (double)self->n;
     cost->update_bytes += 5 * kl * sizeof(real);
     cost->apply_flops += 4 * kl * f;
     cost->apply_bytes += 2 * kl * sizeof(real);
-}
-
-static int64_t block_r_size(const group *self)
-{
-    const group *a = self->child[0], *b = self->child[1];
-    return a->ops->r_size(a) + b->ops->r_size(b) + c_size(self);
 }
 
 /* R as its three parts. */
@@ -163,7 +121,7 @@ static void block_project(const group *self, view A, view B, int sign, bool accu
     from->ops->project(from, Af, Bf, sign, accumulate, r.from);
     if (A.x) la_cross_outer(At, Af, 1, accumulate ? 1 : 0, r.C);
     if (B.x) la_cross_outer(Bt, Bf, (real)sign, accumulate || A.x ? 1 : 0, r.C);
-    if (!A.x && !B.x && !accumulate) la_scale(c_size(self), 0, r.C);
+    if (!A.x && !B.x && !accumulate) la_scale(self->q_size, 0, r.C);
 }
 
 static real block_r_max(const group *self, const real *R)
@@ -171,25 +129,18 @@ static real block_r_max(const group *self, const real *R)
     const group *to = to_part(self), *from = from_part(self);
     r_parts r = split(self, R);
     double max = fmax((double)to->ops->r_max(to, r.to), (double)from->ops->r_max(from, r.from));
-    return (real)fmax(max, (double)la_max_abs(c_size(self), r.C));
+    return (real)fmax(max, (double)la_max_abs(self->q_size, r.C));
 }
 
-static void block_r_mul(const group *self, const real *R, view X)
+static void block_r_mul(const group *self, const real *R, bool transpose, view X)
 {
     const group *to = to_part(self), *from = from_part(self);
     r_parts r = split(self, R);
-    to->ops->r_mul(to, r.to, to_slice(self, X));
-    couple(self, r.C, 1, false, X);
-    from->ops->r_mul(from, r.from, from_slice(self, X));
-}
-
-static void block_r_mul_t(const group *self, const real *R, view X)
-{
-    const group *to = to_part(self), *from = from_part(self);
-    r_parts r = split(self, R);
-    from->ops->r_mul_t(from, r.from, from_slice(self, X));
-    couple(self, r.C, 1, true, X);
-    to->ops->r_mul_t(to, r.to, to_slice(self, X));
+    if (!transpose) to->ops->r_mul(to, r.to, false, to_slice(self, X));
+    if (transpose) from->ops->r_mul(from, r.from, true, from_slice(self, X));
+    couple(self, r.C, 1, transpose, X);
+    if (!transpose) from->ops->r_mul(from, r.from, false, from_slice(self, X));
+    if (transpose) to->ops->r_mul(to, r.to, true, to_slice(self, X));
 }
 
 static void block_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
@@ -219,25 +170,17 @@ static bool block_inside(const group *self, real c, const real *R)
 /* C <- C - c (R_to C + R_C from), with the old from. */
 static void block_retract(group *self, real c, real *R)
 {
-    block *b = (block *)self;
     group *to = to_part(self), *from = from_part(self);
     r_parts r = split(self, R);
-    int64_t size = c_size(self);
-    real *scratch = psgd__work_at(self->work, b->scratch);
+    real *scratch = psgd__work_at(self->work, as_block(self)->scratch);
 
-    memcpy(scratch, b->C, (size_t)size * sizeof(real));
-    to->ops->r_mul(to, r.to, view_columns(scratch, to->n, from->n));
-    from->ops->mul_t(from, view_rows(r.C, from->n, to->n));
-    la_axpy(size, -c, scratch, b->C);
-    la_axpy(size, -c, r.C, b->C);
+    memcpy(scratch, self->q, (size_t)self->q_size * sizeof(real));
+    to->ops->r_mul(to, r.to, false, view_columns(scratch, to->n, from->n));
+    from->ops->act(from, ACT_MUL_T, view_rows(r.C, from->n, to->n));
+    la_axpy(self->q_size, -c, scratch, self->q);
+    la_axpy(self->q_size, -c, r.C, self->q);
     to->ops->retract(to, c, r.to);
     from->ops->retract(from, c, r.from);
-}
-
-static void block_rescale(group *self, real c)
-{
-    la_scale(c_size(self), c, ((block *)self)->C);
-    for (int i = 0; i < 2; i++) self->child[i]->ops->rescale(self->child[i], c);
 }
 
 const group_ops GROUP_OPS(block) = {
@@ -249,21 +192,16 @@ const group_ops GROUP_OPS(block) = {
              .sizes = SIZES_ADD},
     .create = block_create,
     .reset = block_reset,
-    .mul = block_mul,
-    .mul_t = block_mul_t,
-    .solve = block_solve,
-    .solve_t = block_solve_t,
-    .size = block_size,
-    .state = block_state,
+    .act = block_act,
+    .size = psgd__group_size,
     .cost = block_cost,
-    .r_size = block_r_size,
+    .r_size = psgd__group_r_size,
     .project = block_project,
     .r_max = block_r_max,
     .r_spectral = psgd__r_spectral,
     .r_mul = block_r_mul,
-    .r_mul_t = block_r_mul_t,
     .r_sums = block_r_sums,
     .inside = block_inside,
     .retract = block_retract,
-    .rescale = block_rescale,
+    .rescale = psgd__group_rescale,
 };

@@ -3,13 +3,43 @@
  * Factor i acts on mode i of the tensor, so an op is an op of each factor along its own mode; each factor is normalised
  * on its own. Scaling one factor by c and another by 1/c changes nothing, and rounding would let them drift apart, so
  * factors that can be rescaled are balanced now and then, by powers of two, which is exact. An op costs what it costs
- * the factors. */
-#include "group/composite/kron_bordered.h"
+ * the factors.
+ *
+ * Where both of two factors are bordered diagonals, the first without a border (scan and its like), one pass over (v,
+ * h) gives the sums that both R are made of and one pass over x gives Px; A and B are never stored. An update of an m x
+ * n matrix reads v and h once and takes O(mn). */
+#include "group/group.h"
+#include "la/fused/fused.h"
 
 #include <math.h>
-#include <stddef.h>
+
+typedef struct kron {
+    group base;
+    int64_t factors, scratch, sums; /* in the workspace where the factors are bordered: reals, reals, doubles */
+} kron;
 
 static const group_fused bordered_fused;
+
+static bool is_bordered(const group *factor)
+{
+    return factor->fused && factor->fused->border;
+}
+
+/* Whether the factors are bordered diagonals, the first without a border; reserves what the passes need. */
+static bool reserve_bordered(kron *self)
+{
+    if (self->base.child_count != 2) return false;
+    const group *left = self->base.child[0], *right = self->base.child[1];
+    if (!is_bordered(left) || !is_bordered(right) || left->fused->border(left, NULL, NULL) != BORDER_NONE) return false;
+
+    workspace *work = self->base.work;
+    int64_t rows = left->n, columns = right->n;
+    self->factors = psgd__work_reserve(work, la_bordered_ld(rows) + 2 * la_bordered_ld(columns), sizeof(real));
+    self->scratch = psgd__work_reserve(work, 2 * la_bordered_ld(columns), sizeof(real));
+    self->sums = psgd__work_reserve(work, la_bordered_ld(rows + 2 * columns) + la_bordered_sums(rows, columns),
+                                    sizeof(double));
+    return true;
+}
 
 static psgd_status kron_create(const group_args *args, group **created)
 {
@@ -17,7 +47,7 @@ static psgd_status kron_create(const group_args *args, group **created)
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
     PSGD_TRY(psgd__group_parts(args, &self->base, args->extra));
-    if (kron_bordered_reserve(self)) self->base.fused = &bordered_fused;
+    if (reserve_bordered(self)) self->base.fused = &bordered_fused;
     return PSGD_OK;
 }
 
@@ -45,34 +75,9 @@ static view mode(const group *self, int i, view X)
     return even ? Y : view_repeat(Y, X.outer, X.ld);
 }
 
-/* Calls an op of every factor along its own mode. */
-static void each_mode(const group *self, size_t op, view X)
+static void kron_act(const group *self, group_act act, view X)
 {
-    for (int i = 0; i < self->child_count; i++) {
-        const group *factor = self->child[i];
-        void (*call)(const group *, view) = *(void (*const *)(const group *, view))((const char *)factor->ops + op);
-        call(factor, mode(self, i, X));
-    }
-}
-
-static void kron_mul(const group *self, view X)
-{
-    each_mode(self, offsetof(group_ops, mul), X);
-}
-
-static void kron_mul_t(const group *self, view X)
-{
-    each_mode(self, offsetof(group_ops, mul_t), X);
-}
-
-static void kron_solve(const group *self, view X)
-{
-    each_mode(self, offsetof(group_ops, solve), X);
-}
-
-static void kron_solve_t(const group *self, view X)
-{
-    each_mode(self, offsetof(group_ops, solve_t), X);
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->act(self->child[i], act, mode(self, i, X));
 }
 
 /* The product of ||Q_j||_F^2 over the other factors: what v integrated out of the other modes leaves. */
@@ -165,9 +170,48 @@ static void kron_square(const group *self, view X)
     for (int i = 0; i < self->child_count; i++) psgd__group_square(self->child[i], mode(self, i, X));
 }
 
+static la_bordered factors(const group *self)
+{
+    const kron *k = (const kron *)self;
+    const group *left = self->child[0], *right = self->child[1];
+    real *row = psgd__work_at(self->work, k->factors);
+    real *diagonal = row + la_bordered_ld(left->n), *side = diagonal + la_bordered_ld(right->n);
+    left->fused->border(left, row, NULL);
+    group_border border = right->fused->border(right, diagonal, side);
+    return (la_bordered){.rows = left->n,
+                         .columns = right->n,
+                         .row = row,
+                         .diagonal = diagonal,
+                         .side = border == BORDER_NONE ? NULL : side,
+                         .side_is_row = border == BORDER_ROW,
+                         .scratch = psgd__work_at(self->work, k->scratch)};
+}
+
+static void bordered_project(const group *self, const group_raw *raw, real *R, group_r *units)
+{
+    la_bordered t = factors(self);
+    double *row_sums = psgd__work_at(self->work, ((const kron *)self)->sums), *column_sums = row_sums + t.rows,
+           *side_sums = column_sums + t.columns;
+    t.sums = row_sums + la_bordered_ld(t.rows + 2 * t.columns);
+    la_bordered_fused(&t, raw->h, raw->v, raw->damping, raw->sign, row_sums, column_sums, side_sums);
+
+    for (int i = 0; i < 2; i++) {
+        const group *factor = self->child[i];
+        factor->fused->border_project(factor, i ? column_sums : row_sums, side_sums, R);
+        units[i] = (group_r){.R = R, .largest = (double)factor->ops->r_max(factor, R), .spectral = HUGE_VAL};
+        R += factor->ops->r_size(factor);
+    }
+}
+
+static void bordered_apply(const group *self, const real *x, real *y)
+{
+    la_bordered t = factors(self);
+    la_bordered_apply(&t, 1, x, false, y);
+}
+
 static const group_fused kron_fused = {.whiten = kron_whiten, .square = kron_square};
 static const group_fused bordered_fused = {
-    .whiten = kron_whiten, .square = kron_square, .apply = kron_bordered_apply, .project = kron_bordered_project};
+    .whiten = kron_whiten, .square = kron_square, .apply = bordered_apply, .project = bordered_project};
 
 const group_ops GROUP_OPS(kron) = {
     .kind = {.name = "kron",
@@ -180,12 +224,8 @@ const group_ops GROUP_OPS(kron) = {
     .fused = &kron_fused,
     .create = kron_create,
     .reset = kron_reset,
-    .mul = kron_mul,
-    .mul_t = kron_mul_t,
-    .solve = kron_solve,
-    .solve_t = kron_solve_t,
-    .size = psgd__parts_size,
-    .state = psgd__group_no_state,
+    .act = kron_act,
+    .size = psgd__group_size,
     .cost = psgd__parts_cost,
     .rescale = kron_rescale,
     .units = kron_units,

@@ -18,38 +18,16 @@ static void sum_reset(group *self, double scale)
     for (int i = 0; i < self->child_count; i++) self->child[i]->ops->reset(self->child[i], scale);
 }
 
-typedef void (*fibre_op)(const group *part, view X);
 typedef real (*norm_op)(const group *part, const real *R);
 
-static void to_parts(const group *self, size_t op, view X)
+static void sum_act(const group *self, group_act act, view X)
 {
     int64_t from = 0;
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
-        fibre_op call = *(const fibre_op *)((const char *)part->ops + op);
-        call(part, view_slice(X, from, part->n));
+        part->ops->act(part, act, view_slice(X, from, part->n));
         from += part->n;
     }
-}
-
-static void sum_mul(const group *self, view X)
-{
-    to_parts(self, offsetof(group_ops, mul), X);
-}
-
-static void sum_mul_t(const group *self, view X)
-{
-    to_parts(self, offsetof(group_ops, mul_t), X);
-}
-
-static void sum_solve(const group *self, view X)
-{
-    to_parts(self, offsetof(group_ops, solve), X);
-}
-
-static void sum_solve_t(const group *self, view X)
-{
-    to_parts(self, offsetof(group_ops, solve_t), X);
 }
 
 static group_pair slice_pair(const group_pair *pair, int64_t from, int64_t n)
@@ -72,13 +50,6 @@ static psgd_status sum_units(group *self, const group_pair *pair, group_unit vis
         from += child->n;
     }
     return PSGD_OK;
-}
-
-static int64_t sum_r_size(const group *self)
-{
-    int64_t total = 0;
-    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->r_size(self->child[i]);
-    return total;
 }
 
 static void sum_project(const group *self, view A, view B, int sign, bool accumulate, real *R)
@@ -114,30 +85,15 @@ static real sum_r_spectral(const group *self, const real *R)
     return max_of_parts(self, offsetof(group_ops, r_spectral), R);
 }
 
-static void r_to_parts(const group *self, const real *R, bool transpose, view X)
+static void sum_r_mul(const group *self, const real *R, bool transpose, view X)
 {
     int64_t from = 0;
     for (int i = 0; i < self->child_count; i++) {
         const group *part = self->child[i];
-        view slice = view_slice(X, from, part->n);
-        if (transpose) {
-            part->ops->r_mul_t(part, R, slice);
-        } else {
-            part->ops->r_mul(part, R, slice);
-        }
+        part->ops->r_mul(part, R, transpose, view_slice(X, from, part->n));
         from += part->n;
         R += part->ops->r_size(part);
     }
-}
-
-static void sum_r_mul(const group *self, const real *R, view X)
-{
-    r_to_parts(self, R, false, X);
-}
-
-static void sum_r_mul_t(const group *self, const real *R, view X)
-{
-    r_to_parts(self, R, true, X);
 }
 
 static void sum_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
@@ -172,11 +128,6 @@ static void sum_retract(group *self, real c, real *R)
     }
 }
 
-static void sum_rescale(group *self, real c)
-{
-    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->rescale(self->child[i], c);
-}
-
 static void sum_gram(const group *self, bool inverse, double weight, real *R)
 {
     for (int i = 0; i < self->child_count; i++) {
@@ -202,23 +153,18 @@ const group_ops GROUP_OPS(sum) = {
              .holds_tensors = true},
     .create = sum_create,
     .reset = sum_reset,
-    .mul = sum_mul,
-    .mul_t = sum_mul_t,
-    .solve = sum_solve,
-    .solve_t = sum_solve_t,
-    .size = psgd__parts_size,
-    .state = psgd__group_no_state,
+    .act = sum_act,
+    .size = psgd__group_size,
     .cost = psgd__parts_cost,
-    .r_size = sum_r_size,
+    .r_size = psgd__group_r_size,
     .project = sum_project,
     .r_max = sum_r_max,
     .r_spectral = sum_r_spectral,
     .r_mul = sum_r_mul,
-    .r_mul_t = sum_r_mul_t,
     .r_sums = sum_r_sums,
     .inside = sum_inside,
     .retract = sum_retract,
-    .rescale = sum_rescale,
+    .rescale = psgd__group_rescale,
     .units = sum_units,
     .gram = sum_gram,
     .energy = sum_energy,

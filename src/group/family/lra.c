@@ -23,15 +23,7 @@ static psgd_status lra_create(const group_args *args, group **created)
 {
     int64_t n = args->spec->n, r = (int64_t)args->spec->number;
     if (r > n) r = n; /* no more columns than rows: the family is the same */
-    if (args->integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED,
-                          "lra (column %d) has an update of its own that takes v: leave out the option integrate",
-                          args->spec->column);
-    }
-    if (args->pairs > LRA_MAX_PAIRS) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "lra takes at most %d pairs an update, not %lld", LRA_MAX_PAIRS,
-                          (long long)args->pairs);
-    }
+    PSGD_TRY(psgd__fit_supports(args));
     lra *self = psgd__group_base(args, &GROUP_OPS(lra), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     *created = &self->base;
@@ -146,34 +138,14 @@ static void apply(const lra *self, bool inverse, bool transpose, real *x)
     la_sweep(n, visit_pass, &p, 0, 0, sums);
 }
 
-static void apply_all(const group *self, bool inverse, bool transpose, view X)
+static void lra_act(const group *self, group_act act, view X)
 {
     real *fibre = psgd__work_at(self->work, as_lra(self)->fibre);
     for (int64_t f = 0; f < view_fibres(X); f++) {
         real *x = lowrank_borrow(X, f, false, fibre);
-        apply(as_lra(self), inverse, transpose, x);
+        apply(as_lra(self), act_inverse(act), act_transposed(act), x);
         lowrank_return(X, f, false, x);
     }
-}
-
-static void lra_mul(const group *self, view X)
-{
-    apply_all(self, false, false, X);
-}
-
-static void lra_mul_t(const group *self, view X)
-{
-    apply_all(self, false, true, X);
-}
-
-static void lra_solve(const group *self, view X)
-{
-    apply_all(self, true, false, X);
-}
-
-static void lra_solve_t(const group *self, view X)
-{
-    apply_all(self, true, true, X);
 }
 
 /* A <- Q A and B <- Q^-T B in two passes over both panels, the second of which leaves the projections for the fit. */
@@ -277,10 +249,7 @@ const group_ops GROUP_OPS(lra) = {
     .fused = &lra_fused,
     .create = lra_create,
     .reset = lra_reset,
-    .mul = lra_mul,
-    .mul_t = lra_mul_t,
-    .solve = lra_solve,
-    .solve_t = lra_solve_t,
+    .act = lra_act,
     .size = lra_size,
     .state = lra_state,
     .cost = lra_cost,

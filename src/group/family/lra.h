@@ -10,7 +10,7 @@
 #define psgd__lra_keep_matrix PSGD_TYPED(psgd__lra_keep_matrix)
 #define psgd__lra_begin       PSGD_TYPED(psgd__lra_begin)
 
-enum { LRA_MAX_PAIRS = 64, LRA_BLOCK = 16 }; /* pairs an update may sum over; columns of V'U computed at a time */
+enum { LRA_BLOCK = 16 }; /* columns of V'U computed at a time */
 
 /* State besides d, U and V: the updates so far, and M = I + V'U, each entry as the sum of two values. */
 enum { LRA_TURN, LRA_M };

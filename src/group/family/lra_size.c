@@ -50,7 +50,7 @@ static double largest_of_several(const lra_fitting *f)
     int64_t n = l->base.n;
     double max = 0;
     for (int64_t j = 0; j < n; j++) {
-        double p[2 * LRA_MAX_PAIRS] = {0};
+        double p[2 * FIT_MAX_PAIRS] = {0};
         for (int64_t k = 0; k < 2 * f->pairs; k++) {
             const double *c = lra_fixed_projection(f, k / 2, k % 2);
             for (int64_t i = 0; i < l->r; i++) p[k] += (k % 2 ? -1 : 1) * c[i] * (double)lra_fixed_panel(f)[i * n + j];

@@ -30,15 +30,7 @@ static psgd_status splu_create(const group_args *args, group **created)
 {
     int64_t n = args->spec->n, r = (int64_t)args->spec->number, panel;
     if (r > n) r = n;
-    if (args->integrate) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED,
-                          "splu (column %d) has an update of its own that takes v: leave out the option integrate",
-                          args->spec->column);
-    }
-    if (args->pairs > SPLU_MAX_PAIRS) {
-        return psgd__fail(PSGD_ERR_UNSUPPORTED, "splu takes at most %d pairs an update, not %lld", SPLU_MAX_PAIRS,
-                          (long long)args->pairs);
-    }
+    PSGD_TRY(psgd__fit_supports(args));
     if (!psgd__mul_fits(r, n + 1, &panel)) {
         return psgd__fail(PSGD_ERR_SPEC, "splu(%lld) of size %lld is more than can be counted", (long long)r,
                           (long long)n);
@@ -170,34 +162,14 @@ static void apply(const splu *s, bool inverse, bool transpose, real *x)
     store_top(s->r, job.x1, x);
 }
 
-static void apply_all(const group *self, bool inverse, bool transpose, view X)
+static void splu_act(const group *self, group_act act, view X)
 {
     real *fibre = psgd__work_at(self->work, as_splu(self)->fibre);
     for (int64_t f = 0; f < view_fibres(X); f++) {
         real *x = lowrank_borrow(X, f, false, fibre);
-        apply(as_splu(self), inverse, transpose, x);
+        apply(as_splu(self), act_inverse(act), act_transposed(act), x);
         lowrank_return(X, f, false, x);
     }
-}
-
-static void splu_mul(const group *self, view X)
-{
-    apply_all(self, false, false, X);
-}
-
-static void splu_mul_t(const group *self, view X)
-{
-    apply_all(self, false, true, X);
-}
-
-static void splu_solve(const group *self, view X)
-{
-    apply_all(self, true, false, X);
-}
-
-static void splu_solve_t(const group *self, view X)
-{
-    apply_all(self, true, true, X);
 }
 
 /* A <- Q A and B <- Q^-T B in one pass over each half. */
@@ -244,15 +216,9 @@ static void splu_cost(const group *self, group_cost *cost)
     cost->apply_bytes += (4 * n * r + 4 * n) * sizeof(real);
 }
 
-static void scale_half(const splu *s, splu_half *half, real c)
-{
-    la_scale(half_size(s), c, half->T);
-}
-
 static void splu_rescale(group *self, real c)
 {
-    splu *s = (splu *)self;
-    scale_half(s, &s->U, c);
+    la_scale(half_size(as_splu(self)), c, as_splu(self)->U.T);
 }
 
 /* |Q_ij| <= (r + 1) max|L| max|U|. */
@@ -274,10 +240,7 @@ const group_ops GROUP_OPS(splu) = {
     .fused = &splu_fused,
     .create = splu_create,
     .reset = splu_reset,
-    .mul = splu_mul,
-    .mul_t = splu_mul_t,
-    .solve = splu_solve,
-    .solve_t = splu_solve_t,
+    .act = splu_act,
     .size = splu_size,
     .state = splu_state,
     .cost = splu_cost,

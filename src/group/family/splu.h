@@ -11,8 +11,6 @@
 #define psgd__splu_fit  PSGD_TYPED(psgd__splu_fit)
 #define psgd__splu_pass PSGD_TYPED(psgd__splu_pass)
 
-enum { SPLU_MAX_PAIRS = 64 };
-
 /* L or U' (both lower): [T 0; X' diag(d)], T r x r row-major, X r x m with rows of length m = n - r, d [m]. */
 typedef struct splu_half {
     real *T, *X, *d;

@@ -23,7 +23,7 @@ typedef struct half_step {
     splu *self;
     splu_half *half;
     int64_t pairs;
-    outer_pair pair[SPLU_MAX_PAIRS];
+    outer_pair pair[FIT_MAX_PAIRS];
     int sign;           /* -1: x y' - z w'; 1: the bound of the sizes of its terms, for second */
     double *corner;     /* [r][r] R in the corner */
     double c;           /* of the step */

@@ -92,24 +92,10 @@ static void mul_in_place(const group *self, const real *M, bool transpose, view 
     }
 }
 
-static void dense_mul(const group *self, view X)
+static void dense_act(const group *self, group_act act, view X)
 {
-    mul_in_place(self, as_dense(self)->q, false, X);
-}
-
-static void dense_mul_t(const group *self, view X)
-{
-    mul_in_place(self, as_dense(self)->q, true, X);
-}
-
-static void dense_solve(const group *self, view X)
-{
-    mul_in_place(self, as_dense(self)->inverse, false, X);
-}
-
-static void dense_solve_t(const group *self, view X)
-{
-    mul_in_place(self, as_dense(self)->inverse, true, X);
+    const dense *d = as_dense(self);
+    mul_in_place(self, act_inverse(act) ? d->inverse : d->q, act_transposed(act), X);
 }
 
 static int64_t dense_size(const group *self)
@@ -209,9 +195,10 @@ static real dense_r_spectral(const group *self, const real *R)
     return (real)(fabs(half) + sqrt(difference * difference + rest));
 }
 
-/* R is symmetric, so this is r_mul_t too. Low rank: x <- sum_k s_k y_k (y_k'x), one fibre after the other. */
-static void dense_r_mul(const group *self, const real *R, view X)
+/* R is symmetric. Low rank: x <- sum_k s_k y_k (y_k'x), one fibre after the other. */
+static void dense_r_mul(const group *self, const real *R, bool transpose, view X)
 {
+    (void)transpose;
     const dense *d = as_dense(self);
     int64_t n = self->n;
     if (!d->few) {
@@ -372,10 +359,7 @@ const group_ops GROUP_OPS(dense) = {
     .kind = {.name = "dense", .summary = "all invertible matrices", .formula = "n^2", .unprotected = true},
     .create = dense_create,
     .reset = dense_reset,
-    .mul = dense_mul,
-    .mul_t = dense_mul_t,
-    .solve = dense_solve,
-    .solve_t = dense_solve_t,
+    .act = dense_act,
     .size = dense_size,
     .state = dense_state,
     .cost = dense_cost,
@@ -384,7 +368,6 @@ const group_ops GROUP_OPS(dense) = {
     .r_max = dense_r_max,
     .r_spectral = dense_r_spectral,
     .r_mul = dense_r_mul,
-    .r_mul_t = dense_r_mul,
     .r_sums = dense_r_sums,
     .inside = dense_inside,
     .retract = dense_retract,

@@ -9,45 +9,19 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct diag {
-    group base;
-    real *q; /* [n] */
-} diag;
-
-static const diag *as_diag(const group *self)
-{
-    return (const diag *)self;
-}
-
 static psgd_status diag_create(const group_args *args, group **created)
 {
-    diag *self = psgd__group_base(args, &GROUP_OPS(diag), sizeof *self);
+    group *self = psgd__group_base(args, &GROUP_OPS(diag), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
-    self->base.mix = 1;
-    *created = &self->base;
-    return psgd__group_reals(args, self, args->spec->n, &self->q);
+    self->mix = 1;
+    *created = self;
+    return psgd__group_q(args, self, self->n);
 }
 
-static void diag_reset(group *self, double scale)
+/* Q' = Q. */
+static void diag_act(const group *self, group_act act, view X)
 {
-    diag *d = (diag *)self;
-    for (int64_t i = 0; i < self->n; i++) d->q[i] = (real)scale;
-}
-
-/* Q' = Q, so this is mul_t too. */
-static void diag_mul(const group *self, view X)
-{
-    la_scale_rows(X, as_diag(self)->q);
-}
-
-static void diag_solve(const group *self, view X)
-{
-    la_divide_rows(X, as_diag(self)->q);
-}
-
-static void diag_state(group *self, group_state visit, void *data)
-{
-    visit(data, ((diag *)self)->q, self->n);
+    (act_inverse(act) ? la_divide_rows : la_scale_rows)(X, self->q);
 }
 
 /* q is read to whiten, read and written to retract. */
@@ -66,15 +40,10 @@ static void diag_project(const group *self, view A, view B, int sign, bool accum
     la_row_energies(A, B, sign, accumulate, R);
 }
 
-/* The spectral norm of a diagonal matrix is its largest entry, so this is r_spectral too. */
-static real diag_r_max(const group *self, const real *R)
-{
-    return la_max_abs(self->n, R);
-}
-
-static void diag_r_mul(const group *self, const real *R, view X)
+static void diag_r_mul(const group *self, const real *R, bool transpose, view X)
 {
     (void)self;
+    (void)transpose;
     la_scale_rows(X, R);
 }
 
@@ -94,17 +63,12 @@ static bool diag_inside(const group *self, real c, const real *R)
 
 static void diag_retract(group *self, real c, real *R)
 {
-    la_retract_diagonal(self->n, c, R, ((diag *)self)->q);
-}
-
-static void diag_rescale(group *self, real c)
-{
-    la_scale(self->n, c, ((diag *)self)->q);
+    la_retract_diagonal(self->n, c, R, self->q);
 }
 
 static void diag_gram(const group *self, bool inverse, double weight, real *R)
 {
-    const real *q = as_diag(self)->q;
+    const real *q = self->q;
     for (int64_t i = 0; i < self->n; i++) {
         double square = (double)q[i] * (double)q[i];
         R[i] = (real)((double)R[i] + weight * (inverse ? 1 / square : square));
@@ -113,7 +77,7 @@ static void diag_gram(const group *self, bool inverse, double weight, real *R)
 
 static double diag_energy(const group *self, bool inverse)
 {
-    const real *q = as_diag(self)->q;
+    const real *q = self->q;
     double sum = 0;
     for (int64_t i = 0; i < self->n; i++) {
         double square = (double)q[i] * (double)q[i];
@@ -124,7 +88,7 @@ static double diag_energy(const group *self, bool inverse)
 
 static void diag_range(const group *self, double *smallest, double *largest)
 {
-    const real *q = as_diag(self)->q;
+    const real *q = self->q;
     *smallest = *largest = (double)q[0];
     for (int64_t i = 1; i < self->n; i++) {
         *smallest = fmin(*smallest, (double)q[i]);
@@ -134,20 +98,20 @@ static void diag_range(const group *self, double *smallest, double *largest)
 
 static void fused_project(const group *self, const group_raw *raw, real *R, group_r *units)
 {
-    const real *q = as_diag(self)->q;
+    const real *q = self->q;
     double largest = (double)la_diag_fused(self->n, q, raw->h, raw->v, raw->damping, raw->sign, R);
     units[0] = (group_r){.R = R, .largest = largest, .spectral = largest};
 }
 
 static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_diag_apply(self->n, 1, as_diag(self)->q, x, false, y);
+    la_diag_apply(self->n, 1, self->q, x, false, y);
 }
 
 static group_border diag_border(const group *self, real *diagonal, real *side)
 {
     (void)side;
-    if (diagonal) memcpy(diagonal, as_diag(self)->q, (size_t)self->n * sizeof(real));
+    if (diagonal) memcpy(diagonal, self->q, (size_t)self->n * sizeof(real));
     return BORDER_NONE;
 }
 
@@ -164,24 +128,19 @@ const group_ops GROUP_OPS(diag) = {
     .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n", .diagonal = true},
     .fused = &diag_fused,
     .create = diag_create,
-    .reset = diag_reset,
-    .mul = diag_mul,
-    .mul_t = diag_mul,
-    .solve = diag_solve,
-    .solve_t = diag_solve,
-    .size = psgd__group_n,
-    .state = diag_state,
+    .reset = psgd__group_reset,
+    .act = diag_act,
+    .size = psgd__group_size,
     .cost = diag_cost,
-    .r_size = psgd__group_n,
+    .r_size = psgd__group_r_size,
     .project = diag_project,
-    .r_max = diag_r_max,
-    .r_spectral = diag_r_max,
+    .r_max = psgd__group_r_max,
+    .r_spectral = psgd__group_r_max,
     .r_mul = diag_r_mul,
-    .r_mul_t = diag_r_mul,
     .r_sums = diag_r_sums,
     .inside = diag_inside,
     .retract = diag_retract,
-    .rescale = diag_rescale,
+    .rescale = psgd__group_rescale,
     .gram = diag_gram,
     .energy = diag_energy,
     .range = diag_range,

@@ -13,28 +13,27 @@
 
 typedef struct norm {
     group base;
-    bool fixed_corner;
-    real *q; /* d [n - 1], s, c [n - 1] */
+    bool fixed_corner; /* q is d [n - 1], s, c [n - 1] */
 } norm;
 
-static const norm *as_norm(const group *self)
+static bool fixed_corner(const group *self)
 {
-    return (const norm *)self;
+    return ((const norm *)self)->fixed_corner;
 }
 
-static psgd_status create(const group_args *args, const group_ops *ops, bool fixed_corner, group **created)
+static psgd_status create(const group_args *args, const group_ops *ops, bool fixed, group **created)
 {
     int64_t n = args->spec->n;
-    if (n == 1) return (fixed_corner ? &GROUP_OPS(identity) : &GROUP_OPS(scale))->create(args, created);
+    if (n == 1) return (fixed ? &GROUP_OPS(identity) : &GROUP_OPS(scale))->create(args, created);
 
     norm *self = psgd__group_base(args, ops, sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
     self->base.mix = 2;
-    self->fixed_corner = fixed_corner;
+    self->fixed_corner = fixed;
     self->base.transposed = args->transposed;
     psgd__group_reserve_sums(&self->base);
     *created = &self->base;
-    return psgd__group_reals(args, self, 2 * n - 1, &self->q);
+    return psgd__group_q(args, &self->base, 2 * n - 1);
 }
 
 static psgd_status norm_create(const group_args *args, group **created)
@@ -49,10 +48,8 @@ static psgd_status bnorm_create(const group_args *args, group **created)
 
 static void norm_reset(group *self, double scale)
 {
-    norm *m = (norm *)self;
-    for (int64_t i = 0; i < self->n; i++) m->q[i] = (real)scale;
-    for (int64_t i = self->n; i < 2 * self->n - 1; i++) m->q[i] = 0;
-    if (m->fixed_corner) m->q[self->n - 1] = 1;
+    psgd__group_reset(self, scale);
+    if (fixed_corner(self)) self->q[self->n - 1] = 1;
 }
 
 /* X <- [diag(d) c; 0 s] X or its transpose, q = (d, s, c). */
@@ -72,10 +69,9 @@ static void pattern_mul(const real *q, int64_t n, bool last_row, view X)
 }
 
 /* The inverse of pattern_mul. */
-static void pattern_solve(const norm *m, bool last_row, view X)
+static void pattern_solve(const real *q, int64_t n, bool last_row, view X)
 {
-    int64_t n = m->base.n;
-    const real *q = m->q, *c = q + n;
+    const real *c = q + n;
     view upper = view_slice(X, 0, n - 1), last = view_slice(X, n - 1, 1);
     if (last_row) {
         la_divide_rows(upper, q);
@@ -88,39 +84,15 @@ static void pattern_solve(const norm *m, bool last_row, view X)
     }
 }
 
-static void norm_mul(const group *self, view X)
+static void norm_act(const group *self, group_act act, view X)
 {
-    pattern_mul(as_norm(self)->q, self->n, self->transposed, X);
-}
-
-static void norm_mul_t(const group *self, view X)
-{
-    pattern_mul(as_norm(self)->q, self->n, !self->transposed, X);
-}
-
-static void norm_solve(const group *self, view X)
-{
-    pattern_solve(as_norm(self), self->transposed, X);
-}
-
-static void norm_solve_t(const group *self, view X)
-{
-    pattern_solve(as_norm(self), !self->transposed, X);
+    bool last_row = self->transposed != act_transposed(act);
+    (act_inverse(act) ? pattern_solve : pattern_mul)(self->q, self->n, last_row, X);
 }
 
 static int64_t norm_size(const group *self)
 {
-    return 2 * self->n - 1 - as_norm(self)->fixed_corner;
-}
-
-static int64_t norm_r_size(const group *self)
-{
-    return 2 * self->n - 1;
-}
-
-static void norm_state(group *self, group_state visit, void *data)
-{
-    visit(data, ((norm *)self)->q, 2 * self->n - 1);
+    return 2 * self->n - 1 - fixed_corner(self);
 }
 
 static void norm_cost(const group *self, group_cost *cost)
@@ -138,22 +110,12 @@ static void norm_project(const group *self, view A, view B, int sign, bool accum
     la_row_energies(A, B, sign, accumulate, R);
     la_row_products(view_slice(A, 0, n - 1), view_slice(A, n - 1, 1), view_slice(B, 0, n - 1), view_slice(B, n - 1, 1),
                     sign, accumulate, R + n);
-    if (as_norm(self)->fixed_corner) R[n - 1] = 0;
+    if (fixed_corner(self)) R[n - 1] = 0;
 }
 
-static real norm_r_max(const group *self, const real *R)
+static void norm_r_mul(const group *self, const real *R, bool transpose, view X)
 {
-    return la_max_abs(2 * self->n - 1, R);
-}
-
-static void norm_r_mul(const group *self, const real *R, view X)
-{
-    pattern_mul(R, self->n, self->transposed, X);
-}
-
-static void norm_r_mul_t(const group *self, const real *R, view X)
-{
-    pattern_mul(R, self->n, !self->transposed, X);
+    pattern_mul(R, self->n, self->transposed != transpose, X);
 }
 
 static void norm_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
@@ -182,17 +144,12 @@ static bool norm_inside(const group *self, real c, const real *R)
 static void norm_retract(group *self, real g, real *R)
 {
     int64_t n = self->n;
-    real *q = ((norm *)self)->q, *c = q + n, *rc = R + n;
+    real *q = self->q, *c = q + n, *rc = R + n;
     for (int64_t i = 0; i < n - 1; i++) {
         real own = self->transposed ? R[n - 1] : R[i], other = self->transposed ? q[i] : q[n - 1];
         c[i] -= g * (own * c[i] + rc[i] * other);
     }
     la_retract_diagonal(n, g, R, q);
-}
-
-static void norm_rescale(group *self, real c)
-{
-    la_scale(2 * self->n - 1, c, ((norm *)self)->q);
 }
 
 /* Rows of M = Q, or of M = Q^-T, have at most two entries outside the last; the diagonal of MM' and its last column.
@@ -201,8 +158,7 @@ static void norm_rescale(group *self, real c)
 static void norm_gram(const group *self, bool inverse, double weight, real *R)
 {
     int64_t n = self->n;
-    const norm *m = as_norm(self);
-    const real *q = m->q;
+    const real *q = self->q;
     double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], corner = s * s;
     bool last_row = self->transposed != inverse;
     for (int64_t i = 0; i < n - 1; i++) {
@@ -215,13 +171,13 @@ static void norm_gram(const group *self, bool inverse, double weight, real *R)
         R[n + i] = (real)((double)R[n + i] + weight * c * (last_row ? d : s));
         if (last_row) corner += c * c;
     }
-    if (!m->fixed_corner) R[n - 1] = (real)((double)R[n - 1] + weight * corner);
+    if (!fixed_corner(self)) R[n - 1] = (real)((double)R[n - 1] + weight * corner);
 }
 
 static double norm_energy(const group *self, bool inverse)
 {
     int64_t n = self->n;
-    const real *q = as_norm(self)->q;
+    const real *q = self->q;
     double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], sum = s * s;
     for (int64_t i = 0; i < n - 1; i++) {
         double d = (double)q[i], c = (double)q[n + i];
@@ -238,8 +194,8 @@ static group_border norm_border(const group *self, real *diagonal, real *side)
 {
     int64_t n = self->n;
     if (diagonal) {
-        memcpy(diagonal, as_norm(self)->q, (size_t)n * sizeof(real));
-        memcpy(side, as_norm(self)->q + n, (size_t)(n - 1) * sizeof(real));
+        memcpy(diagonal, self->q, (size_t)n * sizeof(real));
+        memcpy(side, self->q + n, (size_t)(n - 1) * sizeof(real));
     }
     return self->transposed ? BORDER_ROW : BORDER_COLUMN;
 }
@@ -249,22 +205,21 @@ static void border_project(const group *self, const double *diagonal, const doub
     int64_t n = self->n;
     for (int64_t i = 0; i < n; i++) R[i] = (real)diagonal[i];
     for (int64_t i = 0; i < n - 1; i++) R[n + i] = (real)side[i];
-    if (as_norm(self)->fixed_corner) R[n - 1] = 0;
+    if (fixed_corner(self)) R[n - 1] = 0;
 }
 
 static const group_fused norm_fused = {.border = norm_border, .border_project = border_project};
 
 #define NORM_OPS                                                                                                       \
-    .reset = norm_reset, .mul = norm_mul, .mul_t = norm_mul_t, .solve = norm_solve, .solve_t = norm_solve_t,           \
-    .size = norm_size, .state = norm_state, .cost = norm_cost, .r_size = norm_r_size, .project = norm_project,         \
-    .r_max = norm_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul, .r_mul_t = norm_r_mul_t,                 \
+    .reset = norm_reset, .act = norm_act, .size = norm_size, .cost = norm_cost, .r_size = psgd__group_r_size,          \
+    .project = norm_project, .r_max = psgd__group_r_max, .r_spectral = psgd__r_spectral, .r_mul = norm_r_mul,          \
     .r_sums = norm_r_sums, .inside = norm_inside, .retract = norm_retract, .gram = norm_gram, .energy = norm_energy,   \
     .fused = &norm_fused
 
 const group_ops GROUP_OPS(norm) = {
     .kind = {.name = "norm", .summary = "diagonal plus last column", .formula = "2n - 1"},
     .create = norm_create,
-    .rescale = norm_rescale,
+    .rescale = psgd__group_rescale,
     NORM_OPS,
 };
 

@@ -42,14 +42,11 @@ static void scale_reset(group *self, double start)
     ((scale *)self)->q = as_scale(self)->fixed ? 1 : (real)start;
 }
 
-static void scale_mul(const group *self, view X)
+/* Q' = Q. */
+static void scale_act(const group *self, group_act act, view X)
 {
-    if (!as_scale(self)->fixed) la_view_scale(X, as_scale(self)->q);
-}
-
-static void scale_solve(const group *self, view X)
-{
-    if (!as_scale(self)->fixed) la_view_scale(X, 1 / as_scale(self)->q);
+    real q = as_scale(self)->q;
+    if (!as_scale(self)->fixed) la_view_scale(X, act_inverse(act) ? 1 / q : q);
 }
 
 static int64_t scale_size(const group *self)
@@ -89,8 +86,9 @@ static real scale_r_max(const group *self, const real *R)
     return r < 0 ? -r : r;
 }
 
-static void scale_r_mul(const group *self, const real *R, view X)
+static void scale_r_mul(const group *self, const real *R, bool transpose, view X)
 {
+    (void)transpose;
     la_view_scale(X, r_of(self, R));
 }
 
@@ -155,11 +153,10 @@ static void scale_border_project(const group *self, const double *diagonal, cons
 static const group_fused scale_fused = {.border = scale_border, .border_project = scale_border_project};
 
 #define SCALE_OPS                                                                                                      \
-    .fused = &scale_fused, .reset = scale_reset, .mul = scale_mul, .mul_t = scale_mul, .solve = scale_solve,           \
-    .solve_t = scale_solve, .size = scale_size, .state = scale_state, .cost = scale_cost, .r_size = scale_size,        \
-    .project = scale_project, .r_max = scale_r_max, .r_spectral = scale_r_max, .r_mul = scale_r_mul,                   \
-    .r_mul_t = scale_r_mul, .r_sums = scale_r_sums, .inside = scale_inside, .retract = scale_retract,                  \
-    .gram = scale_gram, .energy = scale_energy, .range = scale_range
+    .fused = &scale_fused, .reset = scale_reset, .act = scale_act, .size = scale_size, .state = scale_state,           \
+    .cost = scale_cost, .r_size = scale_size, .project = scale_project, .r_max = scale_r_max,                          \
+    .r_spectral = scale_r_max, .r_mul = scale_r_mul, .r_sums = scale_r_sums, .inside = scale_inside,                   \
+    .retract = scale_retract, .gram = scale_gram, .energy = scale_energy, .range = scale_range
 
 const group_ops GROUP_OPS(scale) = {
     .kind = {.name = "scale", .summary = "cI, c > 0", .formula = "1"},

@@ -33,10 +33,9 @@ static psgd_status create(const group_args *args, bool lower, group **created)
     self->lower = lower;
     self->packed = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
     self->base.fused = self->packed ? &packed_fused : &tri_fused;
-    self->size = self->packed ? n * (n + 1) / 2 : n * n;
     self->scratch = psgd__work_reserve(args->work, self->packed ? (LOWRANK_MAX + 1) * n : n, sizeof(real));
     psgd__group_reserve_sums(&self->base);
-    return psgd__group_reals(args, self, self->size, &self->q);
+    return psgd__group_q(args, &self->base, self->packed ? n * (n + 1) / 2 : n * n);
 }
 
 static psgd_status tri_create(const group_args *args, group **created)
@@ -51,57 +50,28 @@ static psgd_status tril_create(const group_args *args, group **created)
 
 static real *diagonal(const tri *t, int64_t i)
 {
-    return t->packed ? psgd__tri_row(t, i) : t->q + i * t->base.n + i;
+    return t->packed ? psgd__tri_row(t, i) : t->base.q + i * t->base.n + i;
 }
 
 static void tri_reset(group *self, double scale)
 {
-    tri *t = (tri *)self;
-    la_scale(t->size, 0, t->q);
-    for (int64_t i = 0; i < self->n; i++) *diagonal(t, i) = (real)scale;
+    la_scale(self->q_size, 0, self->q);
+    for (int64_t i = 0; i < self->n; i++) *diagonal(as_tri(self), i) = (real)scale;
 }
 
-static void apply(const group *self, tri_op op, view X)
+static void tri_act(const group *self, group_act act, view X)
 {
     const tri *t = as_tri(self);
     if (t->packed) {
-        psgd__tri_packed_apply(t, op, X);
-    } else if (op == TRI_MUL || op == TRI_MUL_T) {
-        la_tri_mul(t->q, t->lower, op == TRI_MUL_T, X);
+        psgd__tri_packed_apply(t, act, X);
     } else {
-        la_tri_solve(t->q, t->lower, op == TRI_SOLVE_T, X);
+        (act_inverse(act) ? la_tri_solve : la_tri_mul)(self->q, t->lower, act_transposed(act), X);
     }
-}
-
-static void tri_mul(const group *self, view X)
-{
-    apply(self, TRI_MUL, X);
-}
-
-static void tri_mul_t(const group *self, view X)
-{
-    apply(self, TRI_MUL_T, X);
-}
-
-static void tri_solve(const group *self, view X)
-{
-    apply(self, TRI_SOLVE, X);
-}
-
-static void tri_solve_t(const group *self, view X)
-{
-    apply(self, TRI_SOLVE_T, X);
 }
 
 static int64_t tri_size(const group *self)
 {
     return self->n * (self->n + 1) / 2;
-}
-
-static void tri_state(group *self, group_state visit, void *data)
-{
-    tri *t = (tri *)self;
-    visit(data, t->q, t->size);
 }
 
 static void tri_cost(const group *self, group_cost *cost)
@@ -179,7 +149,7 @@ static void tri_r_sums(const group *self, const real *R, double *rows, double *c
     }
 }
 
-static void r_apply(const group *self, const real *R, bool transpose, view X)
+static void tri_r_mul(const group *self, const real *R, bool transpose, view X)
 {
     const tri *t = as_tri(self);
     if (t->packed) {
@@ -187,16 +157,6 @@ static void r_apply(const group *self, const real *R, bool transpose, view X)
     } else {
         la_tri_mul(R, t->lower, transpose, X);
     }
-}
-
-static void tri_r_mul(const group *self, const real *R, view X)
-{
-    r_apply(self, R, false, X);
-}
-
-static void tri_r_mul_t(const group *self, const real *R, view X)
-{
-    r_apply(self, R, true, X);
 }
 
 static bool tri_inside(const group *self, real c, const real *R)
@@ -216,7 +176,7 @@ static void tri_retract(group *self, real c, real *R)
     if (t->packed) {
         psgd__tri_packed_retract(t, c, R);
     } else {
-        la_tri_retract(n, t->lower, c, R, t->q);
+        la_tri_retract(n, t->lower, c, R, self->q);
     }
     for (int64_t i = 0; i < n; i++) {
         real *q = diagonal(t, i);
@@ -224,19 +184,14 @@ static void tri_retract(group *self, real c, real *R)
     }
 }
 
-static void tri_rescale(group *self, real c)
-{
-    la_scale(((tri *)self)->size, c, ((tri *)self)->q);
-}
-
 static void fused_whiten(const group *self, view A, view B)
 {
-    la_tri_form(as_tri(self)->q, as_tri(self)->lower, A, B);
+    la_tri_form(self->q, as_tri(self)->lower, A, B);
 }
 
 static void fused_square(const group *self, view X)
 {
-    la_tri_square(as_tri(self)->q, as_tri(self)->lower, X);
+    la_tri_square(self->q, as_tri(self)->lower, X);
 }
 
 static void packed_whiten(const group *self, view A, view B)
@@ -248,10 +203,9 @@ static const group_fused tri_fused = {.whiten = fused_whiten, .square = fused_sq
 static const group_fused packed_fused = {.whiten = packed_whiten};
 
 #define TRI_OPS                                                                                                        \
-    .reset = tri_reset, .mul = tri_mul, .mul_t = tri_mul_t, .solve = tri_solve, .solve_t = tri_solve_t,                \
-    .size = tri_size, .state = tri_state, .cost = tri_cost, .r_size = tri_r_size, .project = tri_project,              \
-    .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul, .r_mul_t = tri_r_mul_t,                    \
-    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = tri_rescale
+    .reset = tri_reset, .act = tri_act, .size = tri_size, .cost = tri_cost, .r_size = tri_r_size,                      \
+    .project = tri_project, .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul,                    \
+    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = psgd__group_rescale
 
 const group_ops GROUP_OPS(tri) = {
     .kind = {.name = "tri",

@@ -9,14 +9,10 @@
 
 typedef struct tri {
     group base;
-    bool lower;   /* as it acts, t() included */
-    bool packed;  /* rows of the upper triangle one after the other; a lower one is kept reversed in both directions */
-    int64_t size; /* in q */
+    bool lower;  /* as it acts, t() included */
+    bool packed; /* rows of the upper triangle one after the other; a lower one is kept reversed in both directions */
     int64_t scratch; /* in the workspace */
-    real *q;
 } tri;
-
-typedef enum tri_op { TRI_MUL, TRI_MUL_T, TRI_SOLVE, TRI_SOLVE_T } tri_op;
 
 #define psgd__tri_packed_apply   PSGD_TYPED(psgd__tri_packed_apply)
 #define psgd__tri_packed_whiten  PSGD_TYPED(psgd__tri_packed_whiten)
@@ -27,10 +23,10 @@ typedef enum tri_op { TRI_MUL, TRI_MUL_T, TRI_SOLVE, TRI_SOLVE_T } tri_op;
 /* Row i of a packed triangle, from its diagonal entry to its end. */
 static inline real *psgd__tri_row(const tri *t, int64_t i)
 {
-    return t->q + i * t->base.n - i * (i - 1) / 2;
+    return t->base.q + i * t->base.n - i * (i - 1) / 2;
 }
 
-void psgd__tri_packed_apply(const tri *t, tri_op op, view X);
+void psgd__tri_packed_apply(const tri *t, group_act act, view X);
 void psgd__tri_packed_whiten(const tri *t, view A, view B); /* A <- QA and B <- Q^-T B */
 void psgd__tri_packed_r_mul(const tri *t, const real *R, bool transpose, view X);
 bool psgd__tri_packed_inside(const tri *t, real c, const real *R);

@@ -46,15 +46,15 @@ static void packed_solve_t(const tri *t, const la_kernels *k, real *x)
     }
 }
 
-void psgd__tri_packed_apply(const tri *t, tri_op op, view X)
+void psgd__tri_packed_apply(const tri *t, group_act act, view X)
 {
     static void (*const ops[])(const tri *, const la_kernels *, real *) = {
-        [TRI_MUL] = packed_mul, [TRI_MUL_T] = packed_mul_t, [TRI_SOLVE] = packed_solve, [TRI_SOLVE_T] = packed_solve_t};
+        [ACT_MUL] = packed_mul, [ACT_MUL_T] = packed_mul_t, [ACT_SOLVE] = packed_solve, [ACT_SOLVE_T] = packed_solve_t};
     const la_kernels *k = la_kernel();
     real *scratch = psgd__work_at(t->base.work, t->scratch);
     for (int64_t f = 0; f < view_fibres(X); f++) {
         real *x = lowrank_borrow(X, f, t->lower, scratch);
-        ops[op](t, k, x);
+        ops[act](t, k, x);
         lowrank_return(X, f, t->lower, x);
     }
 }
@@ -66,7 +66,7 @@ void psgd__tri_packed_whiten(const tri *t, view A, view B)
     real *scratch = psgd__work_at(t->base.work, t->scratch);
     for (int64_t f = 0; f < view_fibres(A); f++) {
         real *a = lowrank_borrow(A, f, t->lower, scratch), *b = lowrank_borrow(B, f, t->lower, scratch + n);
-        la_packed_form(n, t->q, a, b);
+        la_packed_form(n, t->base.q, a, b);
         lowrank_return(A, f, t->lower, a);
         lowrank_return(B, f, t->lower, b);
     }
@@ -135,7 +135,7 @@ void psgd__tri_packed_retract(tri *t, real c, const real *R)
     real *sums = psgd__work_at(t->base.work, t->scratch);
     bool one_pair = lowrank_count(R) == 2 && lowrank_sign(R, 0) == 1 && lowrank_sign(R, 1) == -1;
     if (one_pair) {
-        la_packed_retract(n, c, lowrank_vector(R, n, 0), lowrank_vector(R, n, 1), sums, t->q);
+        la_packed_retract(n, c, lowrank_vector(R, n, 0), lowrank_vector(R, n, 1), sums, t->base.q);
     } else {
         retract_any(t, c, R, sums);
     }

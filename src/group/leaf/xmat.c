@@ -10,67 +10,23 @@
 #include <float.h>
 #include <math.h>
 
-typedef struct xmat {
-    group base;
-    real *q; /* d [n], e [n] */
-} xmat;
-
-static const xmat *as_xmat(const group *self)
-{
-    return (const xmat *)self;
-}
-
 static psgd_status xmat_create(const group_args *args, group **created)
 {
-    xmat *self = psgd__group_base(args, &GROUP_OPS(xmat), sizeof *self);
+    group *self = psgd__group_base(args, &GROUP_OPS(xmat), sizeof *self);
     if (!self) return PSGD_ERR_NO_MEMORY;
-    self->base.mix = 2;
-    *created = &self->base;
-    return psgd__group_reals(args, self, 2 * args->spec->n, &self->q);
+    self->mix = 2;
+    *created = self;
+    return psgd__group_q(args, self, 2 * self->n);
 }
 
-static void xmat_reset(group *self, double scale)
+static void xmat_act(const group *self, group_act act, view X)
 {
-    real *q = ((xmat *)self)->q;
-    for (int64_t i = 0; i < self->n; i++) {
-        q[i] = (real)scale;
-        q[self->n + i] = 0;
-    }
-}
-
-static void xmat_mul(const group *self, view X)
-{
-    la_cross_mul(X, as_xmat(self)->q, as_xmat(self)->q + self->n, false);
-}
-
-static void xmat_mul_t(const group *self, view X)
-{
-    la_cross_mul(X, as_xmat(self)->q, as_xmat(self)->q + self->n, true);
-}
-
-static void xmat_solve(const group *self, view X)
-{
-    la_cross_solve(X, as_xmat(self)->q, as_xmat(self)->q + self->n, false);
-}
-
-static void xmat_solve_t(const group *self, view X)
-{
-    la_cross_solve(X, as_xmat(self)->q, as_xmat(self)->q + self->n, true);
+    (act_inverse(act) ? la_cross_solve : la_cross_mul)(X, self->q, self->q + self->n, act_transposed(act));
 }
 
 static int64_t xmat_size(const group *self)
 {
     return 2 * self->n - self->n % 2;
-}
-
-static int64_t xmat_r_size(const group *self)
-{
-    return 2 * self->n;
-}
-
-static void xmat_state(group *self, group_state visit, void *data)
-{
-    visit(data, ((xmat *)self)->q, 2 * self->n);
 }
 
 static void xmat_cost(const group *self, group_cost *cost)
@@ -87,11 +43,6 @@ static void xmat_project(const group *self, view A, view B, int sign, bool accum
     la_row_energies(A, B, sign, accumulate, R);
     la_mirror_products(A, B, sign, accumulate, R + self->n);
     if (self->n % 2) R[self->n + self->n / 2] = 0;
-}
-
-static real xmat_r_max(const group *self, const real *R)
-{
-    return la_max_abs(2 * self->n, R);
 }
 
 /* The larger singular value of [a b; c d], exactly: half the sum of two lengths. */
@@ -112,14 +63,9 @@ static real xmat_r_spectral(const group *self, const real *R)
     return (real)max;
 }
 
-static void xmat_r_mul(const group *self, const real *R, view X)
+static void xmat_r_mul(const group *self, const real *R, bool transpose, view X)
 {
-    la_cross_mul(X, R, R + self->n, false);
-}
-
-static void xmat_r_mul_t(const group *self, const real *R, view X)
-{
-    la_cross_mul(X, R, R + self->n, true);
+    la_cross_mul(X, R, R + self->n, transpose);
 }
 
 static void xmat_r_sums(const group *self, const real *R, double *rows, double *columns, double *squares)
@@ -155,18 +101,13 @@ static bool xmat_inside(const group *self, real c, const real *R)
 
 static void xmat_retract(group *self, real c, real *R)
 {
-    la_cross_step(self->n, c, R, ((xmat *)self)->q);
-}
-
-static void xmat_rescale(group *self, real c)
-{
-    la_scale(2 * self->n, c, ((xmat *)self)->q);
+    la_cross_step(self->n, c, R, self->q);
 }
 
 static void xmat_range(const group *self, double *smallest, double *largest)
 {
     int64_t n = self->n;
-    const real *d = as_xmat(self)->q, *e = d + n;
+    const real *d = self->q, *e = d + n;
     *smallest = HUGE_VAL;
     *largest = 0;
     for (int64_t i = 0; i < (n + 1) / 2; i++) {
@@ -182,10 +123,10 @@ static void xmat_range(const group *self, double *smallest, double *largest)
 }
 
 /* Row i of Q is (d_i, e_i), of Q^-T (d_j, -e_j) / det: their squares and the product with row j. */
-static void gram_pair(const xmat *m, int64_t i, bool inverse, double *square, double *product)
+static void gram_pair(const group *self, int64_t i, bool inverse, double *square, double *product)
 {
-    int64_t n = m->base.n, j = n - 1 - i;
-    const real *d = m->q, *e = d + n;
+    int64_t n = self->n, j = n - 1 - i;
+    const real *d = self->q, *e = d + n;
     double a = (double)d[i], b = (double)e[i], c = (double)e[j], g = (double)d[j];
     if (i == j) {
         *square = inverse ? 1 / (a * a) : a * a;
@@ -205,7 +146,7 @@ static void xmat_gram(const group *self, bool inverse, double weight, real *R)
     int64_t n = self->n;
     for (int64_t i = 0; i < n; i++) {
         double square, product;
-        gram_pair(as_xmat(self), i, inverse, &square, &product);
+        gram_pair(self, i, inverse, &square, &product);
         R[i] = (real)((double)R[i] + weight * square);
         R[n + i] = (real)((double)R[n + i] + weight * product);
     }
@@ -215,7 +156,7 @@ static double xmat_energy(const group *self, bool inverse)
 {
     double sum = 0, square, product;
     for (int64_t i = 0; i < self->n; i++) {
-        gram_pair(as_xmat(self), i, inverse, &square, &product);
+        gram_pair(self, i, inverse, &square, &product);
         sum += square;
     }
     return sum;
@@ -224,13 +165,13 @@ static double xmat_energy(const group *self, bool inverse)
 static void fused_project(const group *self, const group_raw *raw, real *R, group_r *units)
 {
     real largest, spectral;
-    la_cross_take(self->n, as_xmat(self)->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
+    la_cross_take(self->n, self->q, raw->h, raw->v, raw->damping, raw->sign, R, &largest, &spectral);
     units[0] = (group_r){.R = R, .largest = (double)largest, .spectral = (double)spectral};
 }
 
 static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_cross_apply(self->n, 1, as_xmat(self)->q, x, false, y);
+    la_cross_apply(self->n, 1, self->q, x, false, y);
 }
 
 static const group_fused xmat_fused = {.apply = fused_apply, .project = fused_project};
@@ -242,24 +183,19 @@ const group_ops GROUP_OPS(xmat) = {
              .unprotected = true},
     .fused = &xmat_fused,
     .create = xmat_create,
-    .reset = xmat_reset,
-    .mul = xmat_mul,
-    .mul_t = xmat_mul_t,
-    .solve = xmat_solve,
-    .solve_t = xmat_solve_t,
+    .reset = psgd__group_reset,
+    .act = xmat_act,
     .size = xmat_size,
-    .state = xmat_state,
     .cost = xmat_cost,
-    .r_size = xmat_r_size,
+    .r_size = psgd__group_r_size,
     .project = xmat_project,
-    .r_max = xmat_r_max,
+    .r_max = psgd__group_r_max,
     .r_spectral = xmat_r_spectral,
     .r_mul = xmat_r_mul,
-    .r_mul_t = xmat_r_mul_t,
     .r_sums = xmat_r_sums,
     .inside = xmat_inside,
     .retract = xmat_retract,
-    .rescale = xmat_rescale,
+    .rescale = psgd__group_rescale,
     .gram = xmat_gram,
     .energy = xmat_energy,
     .range = xmat_range,

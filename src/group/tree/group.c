@@ -72,6 +72,12 @@ psgd_status psgd__group_reals(const group_args *args, void *self, int64_t count,
     return psgd__group_array(args, self, count, sizeof(real), array);
 }
 
+psgd_status psgd__group_q(const group_args *args, group *self, int64_t count)
+{
+    self->q_size = count;
+    return psgd__group_reals(args, self, count, &self->q);
+}
+
 void psgd__group_reserve_sums(group *self)
 {
     self->sums = psgd__work_reserve(self->work, 2 * self->n, sizeof(double));
@@ -173,8 +179,8 @@ void psgd__group_whiten(const group *self, view A, view B)
         self->fused->whiten(self, A, B);
         return;
     }
-    self->ops->mul(self, A);
-    self->ops->solve_t(self, B);
+    self->ops->act(self, ACT_MUL, A);
+    self->ops->act(self, ACT_SOLVE_T, B);
 }
 
 void psgd__group_square(const group *self, view X)
@@ -183,8 +189,8 @@ void psgd__group_square(const group *self, view X)
         self->fused->square(self, X);
         return;
     }
-    self->ops->mul(self, X);
-    self->ops->mul_t(self, X);
+    self->ops->act(self, ACT_MUL, X);
+    self->ops->act(self, ACT_MUL_T, X);
 }
 
 /* Columns from .. from + PANEL - 1, as far as they exist, of Q or of Q^-T, as rows of a panel in the workspace. */
@@ -195,7 +201,7 @@ static view column_panel(const group *self, bool inverse, int64_t from)
     memset(panel, 0, (size_t)(count * self->n) * sizeof(real));
     for (int64_t i = 0; i < count; i++) panel[i * self->n + from + i] = 1;
     view X = view_rows(panel, self->n, count);
-    (inverse ? self->ops->solve_t : self->ops->mul)(self, X);
+    self->ops->act(self, inverse ? ACT_SOLVE_T : ACT_MUL, X);
     return X;
 }
 
@@ -228,12 +234,21 @@ void psgd__group_to_dense(const group *self, real *Q)
     int64_t n = self->n;
     memset(Q, 0, (size_t)(n * n) * sizeof(real));
     for (int64_t i = 0; i < n; i++) Q[i * n + i] = 1;
-    self->ops->mul(self, view_columns(Q, n, n));
+    self->ops->act(self, ACT_MUL, view_columns(Q, n, n));
+}
+
+void psgd__group_state(group *self, group_state visit, void *data)
+{
+    if (self->ops->state) {
+        self->ops->state(self, visit, data);
+    } else if (self->q) {
+        visit(data, self->q, self->q_size);
+    }
 }
 
 void psgd__group_visit(group *self, group_state visit, void *data)
 {
-    self->ops->state(self, visit, data);
+    psgd__group_state(self, visit, data);
     for (int i = 0; i < self->child_count; i++) psgd__group_visit(self->child[i], visit, data);
 }
 
@@ -247,7 +262,7 @@ real psgd__group_largest(const group *self)
 {
     real max = 0;
     if (self->ops->largest) return self->ops->largest(self);
-    self->ops->state((group *)self, visit_largest, &max);
+    psgd__group_state((group *)self, visit_largest, &max);
     for (int i = 0; i < self->child_count; i++) {
         real part = psgd__group_largest(self->child[i]);
         if (part > max || part != part) max = part;
@@ -255,16 +270,9 @@ real psgd__group_largest(const group *self)
     return max;
 }
 
-int64_t psgd__group_n(const group *self)
+void psgd__group_reset(group *self, double scale)
 {
-    return self->n;
-}
-
-void psgd__group_no_state(group *self, group_state visit, void *data)
-{
-    (void)self;
-    (void)visit;
-    (void)data;
+    for (int64_t i = 0; i < self->q_size; i++) self->q[i] = i < self->n ? (real)scale : 0;
 }
 
 int64_t psgd__group_no_size(const group *self)
@@ -273,14 +281,47 @@ int64_t psgd__group_no_size(const group *self)
     return 0;
 }
 
-int64_t psgd__parts_size(const group *self)
+int64_t psgd__group_size(const group *self)
 {
-    int64_t total = 0;
+    int64_t total = self->q_size;
     for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->size(self->child[i]);
     return total;
+}
+
+int64_t psgd__group_r_size(const group *self)
+{
+    int64_t total = self->q_size;
+    for (int i = 0; i < self->child_count; i++) total += self->child[i]->ops->r_size(self->child[i]);
+    return total;
+}
+
+real psgd__group_r_max(const group *self, const real *R)
+{
+    return la_max_abs(self->q_size, R);
+}
+
+void psgd__group_rescale(group *self, real c)
+{
+    if (self->q) la_scale(self->q_size, c, self->q);
+    for (int i = 0; i < self->child_count; i++) self->child[i]->ops->rescale(self->child[i], c);
 }
 
 void psgd__parts_cost(const group *self, group_cost *cost)
 {
     for (int i = 0; i < self->child_count; i++) self->child[i]->ops->cost(self->child[i], cost);
+}
+
+psgd_status psgd__fit_supports(const group_args *args)
+{
+    const char *name = args->spec->kind->name;
+    if (args->integrate) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "%s (column %d) has an update of its own that takes v: leave out the option integrate", name,
+                          args->spec->column);
+    }
+    if (args->pairs > FIT_MAX_PAIRS) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "%s takes at most %d pairs an update, not %lld", name, FIT_MAX_PAIRS,
+                          (long long)args->pairs);
+    }
+    return PSGD_OK;
 }

@@ -32,11 +32,11 @@ static double power(const group *self, bool inverse, real *x)
         la_scale(n, (real)(1 / norm), x);
         if (k > 0) gain = norm;
         if (inverse) {
-            self->ops->solve_t(self, X);
-            self->ops->solve(self, X);
+            self->ops->act(self, ACT_SOLVE_T, X);
+            self->ops->act(self, ACT_SOLVE, X);
         } else {
-            self->ops->mul(self, X);
-            self->ops->mul_t(self, X);
+            self->ops->act(self, ACT_MUL, X);
+            self->ops->act(self, ACT_MUL_T, X);
         }
     }
     return sqrt(gain);

@@ -13,8 +13,7 @@ enum { PANEL = 32 }; /* columns of I that r_sums takes at a time */
 typedef struct user {
     group base;
     const psgd_user_group *table;
-    int64_t size, scratch, unit; /* in q; places in the workspace */
-    real *q;
+    int64_t scratch, unit; /* places in the workspace */
 } user;
 
 static const user *as_user(const group *self)
@@ -26,7 +25,7 @@ static psgd_element element(const group *self)
 {
     const user *u = as_user(self);
     return (psgd_element){
-        .n = self->n, .q = u->q, .scratch = psgd__work_at(self->work, u->scratch), .data = u->table->data};
+        .n = self->n, .q = self->q, .scratch = psgd__work_at(self->work, u->scratch), .data = u->table->data};
 }
 
 static psgd_fibres fibres(view X, int64_t block)
@@ -67,12 +66,11 @@ static psgd_status user_create(const group_args *args, group **created)
 
     int64_t n = args->spec->n;
     self->table = table;
-    self->size = table->size(n, table->data);
     int64_t scratch = table->scratch_size ? table->scratch_size(n, table->data) : 0;
     self->scratch = psgd__work_reserve(args->work, scratch, sizeof(real));
     self->unit = psgd__work_reserve(args->work, n * PANEL, sizeof(real));
     psgd__group_reserve_sums(&self->base);
-    return psgd__group_reals(args, self, self->size, &self->q);
+    return psgd__group_q(args, &self->base, table->size(n, table->data));
 }
 
 static void user_reset(group *self, double scale)
@@ -81,52 +79,19 @@ static void user_reset(group *self, double scale)
     as_user(self)->table->reset(&e, scale);
 }
 
-typedef void (*fibre_op)(const psgd_element *self, psgd_fibres X);
-
-static void each_block(const group *self, fibre_op op, view X)
+static void user_act(const group *self, group_act act, view X)
 {
+    const psgd_user_group *t = as_user(self)->table;
+    void (*const ops[])(const psgd_element *, psgd_fibres) = {
+        [ACT_MUL] = t->mul, [ACT_MUL_T] = t->mul_t, [ACT_SOLVE] = t->solve, [ACT_SOLVE_T] = t->solve_t};
     psgd_element e = element(self);
-    for (int64_t b = 0; b < X.blocks; b++) op(&e, fibres(X, b));
-}
-
-static void user_mul(const group *self, view X)
-{
-    const psgd_user_group *t = as_user(self)->table;
-    each_block(self, self->transposed ? t->mul_t : t->mul, X);
-}
-
-static void user_mul_t(const group *self, view X)
-{
-    const psgd_user_group *t = as_user(self)->table;
-    each_block(self, self->transposed ? t->mul : t->mul_t, X);
-}
-
-static void user_solve(const group *self, view X)
-{
-    const psgd_user_group *t = as_user(self)->table;
-    each_block(self, self->transposed ? t->solve_t : t->solve, X);
-}
-
-static void user_solve_t(const group *self, view X)
-{
-    const psgd_user_group *t = as_user(self)->table;
-    each_block(self, self->transposed ? t->solve : t->solve_t, X);
-}
-
-static int64_t user_size(const group *self)
-{
-    return as_user(self)->size;
-}
-
-static void user_state(group *self, group_state visit, void *data)
-{
-    visit(data, ((user *)self)->q, as_user(self)->size);
+    for (int64_t b = 0; b < X.blocks; b++) ops[act ^ self->transposed](&e, fibres(X, b));
 }
 
 static void user_cost(const group *self, group_cost *cost)
 {
     const psgd_user_group *t = as_user(self)->table;
-    double n = (double)self->n, q = (double)as_user(self)->size * sizeof(real);
+    double n = (double)self->n, q = (double)self->q_size * sizeof(real);
     double one = t->flops ? t->flops(self->n, t->data) : 2 * n * n;
     cost->update_flops += 4 * one * (double)self->fibres + one;
     cost->update_bytes += 4 * q;
@@ -156,21 +121,13 @@ static real user_r_max(const group *self, const real *R)
     return (real)as_user(self)->table->r_max(&e, R);
 }
 
-static void r_mul(const group *self, const real *R, bool transpose, view X)
+static void user_r_mul(const group *self, const real *R, bool transpose, view X)
 {
     const psgd_user_group *t = as_user(self)->table;
     psgd_element e = element(self);
-    for (int64_t b = 0; b < X.blocks; b++) (transpose ? t->r_mul_t : t->r_mul)(&e, R, fibres(X, b));
-}
-
-static void user_r_mul(const group *self, const real *R, view X)
-{
-    r_mul(self, R, self->transposed, X);
-}
-
-static void user_r_mul_t(const group *self, const real *R, view X)
-{
-    r_mul(self, R, !self->transposed, X);
+    for (int64_t b = 0; b < X.blocks; b++) {
+        (transpose != self->transposed ? t->r_mul_t : t->r_mul)(&e, R, fibres(X, b));
+    }
 }
 
 /* R from its products with the columns of I. */
@@ -182,7 +139,7 @@ static void user_r_sums(const group *self, const real *R, double *rows, double *
         int64_t count = n - from < PANEL ? n - from : PANEL;
         memset(panel, 0, (size_t)(count * n) * sizeof(real));
         for (int64_t j = 0; j < count; j++) panel[j * n + from + j] = 1;
-        user_r_mul(self, R, view_rows(panel, n, count));
+        user_r_mul(self, R, false, view_rows(panel, n, count));
         for (int64_t j = 0; j < count; j++) {
             for (int64_t i = 0; i < n; i++) {
                 double x = (double)panel[j * n + i];
@@ -231,19 +188,14 @@ void PSGD_TYPED(psgd__user_ops_fill)(void *ops, const user_entry *entry)
         .kind = entry->kind,
         .create = user_create,
         .reset = user_reset,
-        .mul = user_mul,
-        .mul_t = user_mul_t,
-        .solve = user_solve,
-        .solve_t = user_solve_t,
-        .size = user_size,
-        .state = user_state,
+        .act = user_act,
+        .size = psgd__group_size,
         .cost = user_cost,
         .r_size = user_r_size,
         .project = user_project,
         .r_max = user_r_max,
         .r_spectral = user_r_spectral,
         .r_mul = user_r_mul,
-        .r_mul_t = user_r_mul_t,
         .r_sums = user_r_sums,
         .inside = user_inside,
         .retract = user_retract,

@@ -19,7 +19,7 @@ static psgd_status diagonal(const group *self, double *min, double *max)
         int64_t count = n - from < PANEL ? n - from : PANEL;
         memset(panel, 0, (size_t)(n * PANEL) * sizeof(real));
         for (int64_t j = 0; j < count; j++) panel[j * n + from + j] = 1;
-        self->ops->mul(self, view_rows(panel, n, count));
+        self->ops->act(self, ACT_MUL, view_rows(panel, n, count));
         for (int64_t j = 0; j < count; j++) {
             *min = fmin(*min, (double)panel[j * n + from + j]);
             *max = fmax(*max, (double)panel[j * n + from + j]);

@@ -30,7 +30,7 @@ static matrix matrix_of(const psgd_precond *self)
 {
     const group *root = self->root;
     matrix m = {.rows = root->child[0], .columns = root->child[1]};
-    m.rows->ops->state(m.rows, take_array, &m.q);
+    psgd__group_state(m.rows, take_array, &m.q);
     m.count = m.rows->n;
     m.width = m.columns->n;
     return m;
@@ -62,7 +62,7 @@ static void multiply(const matrix *m, int64_t rows, const real *q, bool transpos
 {
     view each = view_rows(X, m->width, rows);
     la_scale_rows(view_columns(X, rows, m->width), q);
-    (transposed ? m->columns->ops->mul_t : m->columns->ops->mul)(m->columns, each);
+    m->columns->ops->act(m->columns, transposed ? ACT_MUL_T : ACT_MUL, each);
 }
 
 /* X <- Q^-1 X or Q^-T X */
@@ -70,7 +70,7 @@ static void solve(const matrix *m, int64_t rows, const real *q, bool transposed,
 {
     view each = view_rows(X, m->width, rows);
     la_divide_rows(view_columns(X, rows, m->width), q);
-    (transposed ? m->columns->ops->solve_t : m->columns->ops->solve)(m->columns, each);
+    m->columns->ops->act(m->columns, transposed ? ACT_SOLVE_T : ACT_SOLVE, each);
 }
 
 void PSGD_TYPED(psgd__precond_apply_rows)(const psgd_precond *self, psgd_operator what, const psgd_rows *rows,

@@ -56,7 +56,7 @@ static void move_group(walk *w, group *self)
     w->tree = psgd__checksum_add(w->tree, self->ops->kind.name, (int64_t)strlen(self->ops->kind.name) + 1);
     w->tree = psgd__checksum_add(w->tree, &self->n, sizeof self->n);
     w->tree = psgd__checksum_add(w->tree, &self->transposed, sizeof self->transposed);
-    self->ops->state(self, move_reals, w);
+    psgd__group_state(self, move_reals, w);
     for (int i = 0; i < self->child_count; i++) move_group(w, self->child[i]);
 }
 

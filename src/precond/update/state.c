@@ -106,11 +106,11 @@ void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator wha
             psgd__group_square(root, Y);
             continue;
         }
-        if (what == PSGD_APPLY_Q) ops->mul(root, Y);
-        if (what == PSGD_APPLY_QT) ops->mul_t(root, Y);
+        if (what == PSGD_APPLY_Q) ops->act(root, ACT_MUL, Y);
+        if (what == PSGD_APPLY_QT) ops->act(root, ACT_MUL_T, Y);
         bool inverse = what == PSGD_APPLY_P_INVERSE || what == PSGD_APPLY_P2_INVERSE;
-        if (inverse || what == PSGD_APPLY_QT_INVERSE) ops->solve_t(root, Y);
-        if (inverse || what == PSGD_APPLY_Q_INVERSE) ops->solve(root, Y);
+        if (inverse || what == PSGD_APPLY_QT_INVERSE) ops->act(root, ACT_SOLVE_T, Y);
+        if (inverse || what == PSGD_APPLY_Q_INVERSE) ops->act(root, ACT_SOLVE, Y);
     }
 }
 

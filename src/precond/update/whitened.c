@@ -130,7 +130,7 @@ psgd_status whiten_images(psgd_precond *self, int64_t count, whitened_pair *w)
     if (B.x) {
         psgd__group_whiten(root, A, B);
     } else {
-        root->ops->mul(root, A);
+        root->ops->act(root, ACT_MUL, A);
     }
     PSGD_TRY(whiten_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), w));
     if (!B.x) {
