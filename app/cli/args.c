@@ -1,9 +1,7 @@
 /* Reading the command line against a verb's flags. */
-#include "cli/args.h"
+#include "cli/cli.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,47 +13,9 @@ const char *cli_value(const cli_args *args, const char *name)
     return NULL;
 }
 
-static void say(const char *format, va_list args)
-{
-    fputs("psgd: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-}
-
-int cli_wrong_use(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
-    return EXIT_WRONG_USE;
-}
-
-int cli_failure(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    say(format, args);
-    va_end(args);
-    return EXIT_FAILURE;
-}
-
-int cli_status(psgd_status status)
-{
-    if (status == PSGD_OK) return EXIT_SUCCESS;
-    bool wrong = status == PSGD_ERR_SPEC || status == PSGD_ERR_ARGUMENT;
-    fprintf(stderr, "psgd: %s\n", psgd_last_error());
-    return wrong ? EXIT_WRONG_USE : EXIT_FAILURE;
-}
-
 int cli_optimizer_option(int index, psgd_option_info *option)
 {
     return psgd_optimizer_option(NULL, index, option);
-}
-
-static option_source *source_at(const cli_verb *verb, int k)
-{
-    return k < CLI_MAX_SOURCES ? verb->options[k] : NULL;
 }
 
 static const char *find_option(option_source *source, const char *name)
@@ -71,7 +31,7 @@ static const char *find_option(option_source *source, const char *name)
 static const char *find_in(const cli_verb *verb, int sources, const char *name)
 {
     const char *found = NULL;
-    for (int k = 0; !found && k < sources && source_at(verb, k); k++) found = find_option(source_at(verb, k), name);
+    for (int k = 0; !found && k < sources && verb->options[k]; k++) found = find_option(verb->options[k], name);
     return found;
 }
 
@@ -85,8 +45,8 @@ static const cli_flag *find_flag(const cli_verb *verb, const char *name)
 
 bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option)
 {
-    for (int k = 0; source_at(verb, k); k++) {
-        for (int i = 0; source_at(verb, k)(i, option); i++) {
+    for (int k = 0; verb->options[k]; k++) {
+        for (int i = 0; verb->options[k](i, option); i++) {
             bool shown = !find_flag(verb, option->name) && !find_in(verb, k, option->name);
             if (shown && index-- == 0) return true;
         }
@@ -94,7 +54,7 @@ bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option)
     return false;
 }
 
-static int refuse_flag(const cli_verb *verb, const char *name)
+static psgd_status refuse_flag(const cli_verb *verb, const char *name)
 {
     const char *names[256];
     int count = 0;
@@ -105,7 +65,7 @@ static int refuse_flag(const cli_verb *verb, const char *name)
                          psgd__suggest("--", name, names, count).words, verb->name);
 }
 
-static int add_flag(const cli_verb *verb, cli_args *args, const char *word, const char *next, int *used)
+static psgd_status add_flag(const cli_verb *verb, cli_args *args, const char *word, const char *next, int *used)
 {
     char name[64];
     const char *equals = strchr(word, '=');
@@ -126,7 +86,7 @@ static int add_flag(const cli_verb *verb, cli_args *args, const char *word, cons
     args->name[args->flag_count] = flag ? flag->name : option;
     args->value[args->flag_count++] = value;
     *used = wants && !equals ? 2 : 1;
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
 static void print_help(const cli_verb *verb)
@@ -146,20 +106,19 @@ static void print_help(const cli_verb *verb)
     if (verb->more) printf("\n%s", verb->more);
 }
 
-int cli_run(const cli_verb *verb, int argc, char **argv)
+psgd_status cli_run(const cli_verb *verb, int argc, char **argv, int *code)
 {
-    cli_args args = {0};
+    cli_args args = {.code = code};
     for (int i = 0, used = 1; i < argc; i += used) {
         const char *word = argv[i];
         used = 1;
         if (!strcmp(word, "-o")) word = "--out";
         if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
             print_help(verb);
-            return EXIT_SUCCESS;
+            return PSGD_OK;
         }
         if (!strncmp(word, "--", 2) && word[2]) {
-            int status = add_flag(verb, &args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used);
-            if (status != EXIT_SUCCESS) return status;
+            PSGD_TRY(add_flag(verb, &args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used));
         } else if (args.positional_count == CLI_MAX_POSITIONAL) {
             return cli_wrong_use("too many arguments");
         } else {
@@ -169,7 +128,7 @@ int cli_run(const cli_verb *verb, int argc, char **argv)
     return verb->run(&args);
 }
 
-bool cli_shape(const char *word, int *ndim, int64_t shape[32])
+psgd_status cli_shape(const char *word, int *ndim, int64_t shape[32])
 {
     const char *at = word;
     for (*ndim = 0; *ndim < 32;) {
@@ -178,57 +137,40 @@ bool cli_shape(const char *word, int *ndim, int64_t shape[32])
         long long size = *at >= '0' && *at <= '9' ? strtoll(at, &end, 10) : 0;
         if (size < 1 || errno) break;
         shape[(*ndim)++] = size;
-        if (!*end) return true;
+        if (!*end) return PSGD_OK;
         if (*end != 'x') break;
         at = end + 1;
     }
-    cli_wrong_use("'%s' is not a shape; write sizes of 1 or more with x between them, as in 4096x4097", word);
-    return false;
+    return cli_wrong_use("'%s' is not a shape; write sizes of 1 or more with x between them, as in 4096x4097", word);
 }
 
-bool cli_dtype(const char *word, psgd_dtype *dtype)
+psgd_status cli_dtype(const cli_args *args, psgd_dtype *dtype)
 {
-    bool f32 = !strcmp(word, "f32"), f64 = !strcmp(word, "f64");
-    if (!f32 && !f64) {
-        cli_wrong_use("--dtype is f32 or f64, not '%s'", word);
-        return false;
-    }
-    *dtype = f64 ? PSGD_F64 : PSGD_F32;
-    return true;
+    const char *word = cli_value(args, "dtype");
+    if (!word) return PSGD_OK;
+    *dtype = !strcmp(word, "f64") ? PSGD_F64 : PSGD_F32;
+    if (*dtype == PSGD_F64 || !strcmp(word, "f32")) return PSGD_OK;
+    return cli_wrong_use("--dtype is f32 or f64, not '%s'", word);
 }
 
-bool cli_number(const char *flag, const char *word, double *number)
+psgd_status cli_number(const cli_args *args, const char *flag, double *number)
 {
-    if (psgd__parse_number(word, number)) return true;
-    cli_wrong_use("--%s needs a finite number, not '%s'", flag, word);
-    return false;
+    const char *word = cli_value(args, flag);
+    if (!word || psgd__parse_number(word, number)) return PSGD_OK;
+    return cli_wrong_use("--%s needs a finite number, not '%s'", flag, word);
 }
 
-bool cli_count(const char *flag, const char *word, int64_t *count)
+psgd_status cli_count(const cli_args *args, const char *flag, int64_t *count)
 {
-    if (psgd__parse_integer(word, count) && *count >= 0) return true;
-    cli_wrong_use("--%s needs a whole number of 0 or more, not '%s'", flag, word);
-    return false;
+    const char *word = cli_value(args, flag);
+    if (!word || (psgd__parse_integer(word, count) && *count >= 0)) return PSGD_OK;
+    return cli_wrong_use("--%s needs a whole number of 0 or more, not '%s'", flag, word);
 }
 
-psgd_status cli_options_of(option_source *source, const cli_args *args, psgd_options *options)
+psgd_status cli_options(option_source *source, const cli_args *args, psgd_options *options)
 {
     for (int i = 0; i < args->flag_count; i++) {
         if (find_option(source, args->name[i])) PSGD_TRY(psgd_options_set(options, args->name[i], args->value[i]));
-    }
-    return PSGD_OK;
-}
-
-psgd_status cli_options(const cli_verb *verb, const cli_args *args, psgd_options **options)
-{
-    PSGD_TRY(psgd_options_create(NULL, options));
-    for (int k = 0; source_at(verb, k); k++) {
-        psgd_status status = cli_options_of(source_at(verb, k), args, *options);
-        if (status != PSGD_OK) {
-            psgd_options_free(*options);
-            *options = NULL;
-            return status;
-        }
     }
     return PSGD_OK;
 }

@@ -1,17 +1,13 @@
 /* psgd demo: what the library does, in a table and a figure. */
 #include "cli/cli.h"
-#include "cli/verbs.h"
 #include "report/demo.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
-    const char *out = cli_value(args, "out"), *seed_word = cli_value(args, "seed");
+    const char *out = cli_value(args, "out");
     int64_t seed = 3;
     if (args->positional_count > 0) return cli_wrong_use("psgd demo takes flags only, not '%s'", args->positional[0]);
-    if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
+    PSGD_TRY(cli_count(args, "seed", &seed));
     if (!out) out = "demo";
 
     text table = {0};
@@ -20,7 +16,7 @@ static int run(const cli_args *args)
         printf("%s\nFigure: %s/spectrum.svg and %s/spectrum.png\n", table.chars, out, out);
     }
     psgd__text_free(&table);
-    return cli_status(status);
+    return status;
 }
 
 static const cli_flag flags[] = {

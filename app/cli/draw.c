@@ -1,7 +1,6 @@
 /* psgd group --draw: matrices as coloured squares. White is zero; blue is positive, orange negative, the darker the
  * larger, by the square root of the value so that small entries show. */
-#include "cli/draw.h"
-#include "cli/png.h"
+#include "cli/cli.h"
 #include "data/format/npy.h"
 
 #include <math.h>
@@ -146,10 +145,9 @@ static void paint(const matrix *m, int left, int width, uint8_t *pixels)
     for (int64_t i = 0; i < m->n * m->n; i++) max = fmax(max, fabs(m->x[i]));
     for (int y = -1; y <= size; y++) {
         for (int x = -1; x <= size; x++) {
-            bool edge = y < 0 || x < 0 || y == size || x == size;
             uint8_t *to = pixels + (size_t)(MARGIN + y) * (size_t)width + (size_t)(left + x);
             *to = EDGE;
-            if (edge) continue;
+            if (y < 0 || x < 0 || y == size || x == size) continue;
             /* The largest of the entries that share a pixel. */
             int64_t i0 = y * m->n / size, i1 = (y + 1) * m->n / size, j0 = x * m->n / size, j1 = (x + 1) * m->n / size;
             double entry = m->x[i0 * m->n + j0];
@@ -185,13 +183,13 @@ static psgd_status write_image(const drawing *d, const char *path)
     return status;
 }
 
-int cli_draw(const psgd_context *context, const char *spec, int ndim, const int64_t *shape, const char *files,
-             const char *path)
+psgd_status cli_draw(const psgd_context *context, const char *spec, int ndim, const int64_t *shape, const char *files,
+                     const char *path)
 {
     drawing d = {0};
     psgd_status status = files ? values(files, &d) : pattern(context, spec, ndim, shape, &d);
     if (status == PSGD_OK) status = add_whole(&d);
     if (status == PSGD_OK) status = write_image(&d, path);
     for (int i = 0; i < d.count; i++) free(d.panels[i].x);
-    return cli_status(status);
+    return status;
 }

@@ -1,39 +1,28 @@
 /* psgd fit: fits a preconditioner to pairs (v, h) from .npy files. */
 #include "cli/cli.h"
-#include "cli/load.h"
-#include "cli/verbs.h"
 #include "train/fit.h"
 #include "report/progress.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 static void show_progress(void *data, int64_t done, int64_t total)
 {
     psgd__progress_show(data, done, total);
 }
 
-static int fit_and_tell(const cli_args *args, const psgd_context *context, fit_job job)
+static psgd_status fit_and_tell(const psgd_context *context, fit_job job)
 {
     progress bar;
     text summary = {.context = context};
-    psgd_options *options = NULL;
-    psgd_status status = cli_options(&verb_fit, args, &options);
-    if (status == PSGD_OK) {
-        psgd__progress_start(&bar, stderr, "pair");
-        job.options = options;
-        job.progress = show_progress;
-        job.progress_data = &bar;
-        status = psgd__fit_run(context, &job, &summary);
-        psgd__progress_end(&bar);
-    }
+    psgd__progress_start(&bar, stderr, "pair");
+    job.progress = show_progress;
+    job.progress_data = &bar;
+    psgd_status status = psgd__fit_run(context, &job, &summary);
+    psgd__progress_end(&bar);
     if (status == PSGD_OK && summary.chars) fputs(summary.chars, stdout);
     psgd__text_free(&summary);
-    psgd_options_free(options);
-    return cli_status(status);
+    return status;
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
     static const char *const needed[] = {"group", "shape", "h", "out", NULL};
     if (args->positional_count > 0) return cli_wrong_use("psgd fit takes flags only, not '%s'", args->positional[0]);
@@ -48,16 +37,19 @@ static int run(const cli_args *args)
                    .apply = cli_value(args, "apply"),
                    .out = cli_value(args, "out"),
                    .report = cli_value(args, "report")};
-    const char *dtype = cli_value(args, "dtype"), *seed_word = cli_value(args, "seed");
-    if (!cli_shape(cli_value(args, "shape"), &job.ndim, shape)) return EXIT_WRONG_USE;
-    if (dtype && !cli_dtype(dtype, &job.dtype)) return EXIT_WRONG_USE;
-    if (seed_word && !cli_count("seed", seed_word, &seed)) return EXIT_WRONG_USE;
+    PSGD_TRY(cli_shape(cli_value(args, "shape"), &job.ndim, shape));
+    PSGD_TRY(cli_dtype(args, &job.dtype));
+    PSGD_TRY(cli_count(args, "seed", &seed));
     job.seed = (uint64_t)seed;
 
     psgd_context *context;
-    int status = cli_context(args, &context);
-    if (status != EXIT_SUCCESS) return status;
-    status = fit_and_tell(args, context, job);
+    psgd_options *options = NULL;
+    PSGD_TRY(cli_context(args, &context));
+    psgd_status status = psgd_options_create(NULL, &options);
+    if (status == PSGD_OK) status = cli_options(psgd_precond_option, args, options);
+    job.options = options;
+    if (status == PSGD_OK) status = fit_and_tell(context, job);
+    psgd_options_free(options);
     psgd_context_free(context);
     return status;
 }

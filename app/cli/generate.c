@@ -1,44 +1,35 @@
 /* psgd generate: text from a trained language model. */
 #include "cli/cli.h"
-#include "cli/verbs.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "data/text/tokens.h"
 #include "train/train.h"
 
-typedef struct page {
-    bool line_started;
-} page;
-
-static void say(void *data, const char *word)
+static void say(void *line_started, const char *word)
 {
-    page *self = data;
-    bool end = !strcmp(word, EOS_WORD);
-    if (!end) printf("%s%s", self->line_started ? " " : "", word);
+    bool *started = line_started, end = !strcmp(word, EOS_WORD);
+    if (!end) printf("%s%s", *started ? " " : "", word);
     if (end) putchar('\n');
-    self->line_started = !end;
+    *started = !end;
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
-    const char *words = cli_value(args, "words"), *seed = cli_value(args, "seed"),
-               *heat = cli_value(args, "temperature");
-    int64_t count = 100, number = 0;
+    int64_t count = 100, seed = 0;
     double temperature = 1;
+    bool started = false;
     if (args->positional_count != 1)
         return cli_wrong_use("psgd generate needs one RUN, the folder of a language model");
-    if (words && !cli_count("words", words, &count)) return EXIT_WRONG_USE;
-    if (seed && !cli_count("seed", seed, &number)) return EXIT_WRONG_USE;
-    if (heat && !cli_number("temperature", heat, &temperature)) return EXIT_WRONG_USE;
-    if (temperature < 0) return cli_wrong_use("--temperature must be 0 or more, not %s", heat);
-
-    page sheet = {0};
-    psgd_status status = psgd__generate(NULL, args->positional[0], count, temperature, (uint64_t)number, say, &sheet);
-    if (sheet.line_started) putchar('\n');
-    return cli_status(status);
+    PSGD_TRY(cli_count(args, "words", &count));
+    PSGD_TRY(cli_count(args, "seed", &seed));
+    PSGD_TRY(cli_number(args, "temperature", &temperature));
+    if (temperature < 0) {
+        return cli_wrong_use("--temperature must be 0 or more, not %s", cli_value(args, "temperature"));
+    }
+    psgd_status status = psgd__generate(NULL, args->positional[0], count, temperature, (uint64_t)seed, say, &started);
+    if (started) putchar('\n');
+    return status;
 }
 
 static const cli_flag flags[] = {

@@ -1,12 +1,5 @@
 /* psgd group: what a spec is, what it costs, and whether it keeps the laws of a group. */
 #include "cli/cli.h"
-#include "cli/draw.h"
-#include "cli/load.h"
-#include "cli/plan.h"
-#include "cli/verbs.h"
-
-#include <stdio.h>
-#include <stdlib.h>
 
 /* A spec on a tensor, as the flags name it. */
 typedef struct target {
@@ -17,27 +10,24 @@ typedef struct target {
     psgd_dtype dtype;
 } target;
 
-static int list_groups(const psgd_context *context)
+static psgd_status list_groups(const psgd_context *context)
 {
     for (int i = 0; psgd_group_name(context, i); i++) {
         printf("%-10s %-62s elements: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
                psgd_group_formula(context, i));
     }
     printf("%-10s %-62s elements: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 1.5 x");
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
-static int show_group(const target *on)
+static psgd_status show_group(const target *on)
 {
     int64_t stored, bytes, size = 1;
     double update_flops, update_bytes, apply_flops, apply_bytes;
     char *tree, digits[32], more[32];
-    psgd_status status = psgd_group_cost(on->context, on->spec, on->ndim, on->shape, on->dtype, &stored, &bytes,
-                                         &update_flops, &update_bytes, &apply_flops, &apply_bytes);
-    if (status == PSGD_OK) {
-        status = psgd_group_tree(on->context, on->spec, on->ndim, on->shape, on->dtype, &tree);
-    }
-    if (status != PSGD_OK) return cli_status(status);
+    PSGD_TRY(psgd_group_cost(on->context, on->spec, on->ndim, on->shape, on->dtype, &stored, &bytes, &update_flops,
+                             &update_bytes, &apply_flops, &apply_bytes));
+    PSGD_TRY(psgd_group_tree(on->context, on->spec, on->ndim, on->shape, on->dtype, &tree));
 
     for (int i = 0; i < on->ndim; i++) size *= on->shape[i];
     int64_t own = size * (int64_t)psgd_dtype_size(on->dtype);
@@ -48,46 +38,44 @@ static int show_group(const target *on)
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one update", update_flops, update_bytes);
     printf("%-18s %20.4g flops   %20.4g bytes moved\n", "one apply of P", apply_flops, apply_bytes);
     psgd_text_free(on->context, tree);
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
-static int check_group(const target *on, uint64_t seed)
+static psgd_status check_group(const target *on, uint64_t seed)
 {
     int broken;
     char *report;
-    psgd_status status = psgd_group_check(on->context, on->spec, on->ndim, on->shape, on->dtype, seed, &broken,
-                                          &report);
-    if (status != PSGD_OK) return cli_status(status);
+    PSGD_TRY(psgd_group_check(on->context, on->spec, on->ndim, on->shape, on->dtype, seed, &broken, &report));
     fputs(report, stdout);
     psgd_text_free(on->context, report);
-    if (broken) return cli_failure("%s breaks %d law%s", on->spec, broken, broken == 1 ? "" : "s");
+    if (broken) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "%s breaks %d law%s", on->spec, broken, broken == 1 ? "" : "s");
+    }
     puts("all laws hold");
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
-static int run_on(const cli_args *args, psgd_context *context)
+static psgd_status run_on(const cli_args *args, psgd_context *context)
 {
-    const char *shape = cli_value(args, "shape"), *dtype = cli_value(args, "dtype"), *seed = cli_value(args, "seed");
+    const char *shape = cli_value(args, "shape"), *draw = cli_value(args, "draw");
     target on = {.context = context, .spec = args->positional[0]};
-    int64_t number = 1;
+    int64_t seed = 1;
     if (cli_value(args, "list")) return list_groups(context);
     if (cli_value(args, "plan")) return cli_plan(args, context);
     if (args->positional_count != 1) return cli_wrong_use("psgd group needs one SPEC, or --list");
     if (!shape) return cli_wrong_use("psgd group needs --shape, as in --shape 4096x4097");
-    if (!cli_shape(shape, &on.ndim, on.shape)) return EXIT_WRONG_USE;
-    if (dtype && !cli_dtype(dtype, &on.dtype)) return EXIT_WRONG_USE;
-    if (seed && !cli_count("seed", seed, &number)) return EXIT_WRONG_USE;
-    const char *draw = cli_value(args, "draw");
+    PSGD_TRY(cli_shape(shape, &on.ndim, on.shape));
+    PSGD_TRY(cli_dtype(args, &on.dtype));
+    PSGD_TRY(cli_count(args, "seed", &seed));
     if (draw) return cli_draw(context, on.spec, on.ndim, on.shape, cli_value(args, "q"), draw);
-    return cli_value(args, "check") ? check_group(&on, (uint64_t)number) : show_group(&on);
+    return cli_value(args, "check") ? check_group(&on, (uint64_t)seed) : show_group(&on);
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
     psgd_context *context;
-    int status = cli_context(args, &context);
-    if (status != EXIT_SUCCESS) return status;
-    status = run_on(args, context);
+    PSGD_TRY(cli_context(args, &context));
+    psgd_status status = run_on(args, context);
     psgd_context_free(context);
     return status;
 }

@@ -1,10 +1,7 @@
 /* psgd: preconditioned SGD on matrix Lie groups, from the command line. */
-#include "cli/args.h"
-#include "cli/man.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +10,7 @@ static const cli_verb *const verbs[] = {
     &verb_paper, &verb_demo, &verb_report,   &verb_generate, &verb_bench,
 };
 
-enum { VERB_COUNT = sizeof verbs / sizeof verbs[0] };
+enum { VERB_COUNT = sizeof verbs / sizeof verbs[0], EXIT_WRONG_USE = 2 };
 
 static void print_usage(void)
 {
@@ -22,40 +19,42 @@ static void print_usage(void)
     puts("\npsgd VERB --help explains each; psgd --version tells the version.");
 }
 
-static int run(int argc, char **argv)
+static psgd_status run(int argc, char **argv, int *code)
 {
-    if (argc < 2) {
+    const char *first = argc < 2 ? "help" : argv[1], *names[VERB_COUNT];
+    if (argc < 2) *code = EXIT_WRONG_USE;
+    if (!strcmp(first, "--help") || !strcmp(first, "-h") || !strcmp(first, "help")) {
         print_usage();
-        return EXIT_WRONG_USE;
+        return PSGD_OK;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_usage();
-        return EXIT_SUCCESS;
-    }
-    if (!strcmp(argv[1], "--version")) {
+    if (!strcmp(first, "--version")) {
         printf("psgd %s\n", psgd_version());
-        return EXIT_SUCCESS;
+        return PSGD_OK;
     }
-    if (!strcmp(argv[1], "--man")) {
+    if (!strcmp(first, "--man")) {
         cli_print_man(verbs, VERB_COUNT);
-        return EXIT_SUCCESS;
+        return PSGD_OK;
     }
-    const char *names[VERB_COUNT];
     for (int i = 0; i < VERB_COUNT; i++) {
-        if (!strcmp(argv[1], verbs[i]->name)) return cli_run(verbs[i], argc - 2, argv + 2);
+        if (!strcmp(first, verbs[i]->name)) return cli_run(verbs[i], argc - 2, argv + 2, code);
         names[i] = verbs[i]->name;
     }
-    return cli_wrong_use("there is no verb '%s'%s; psgd --help lists them", argv[1],
-                         psgd__suggest("", argv[1], names, VERB_COUNT).words);
+    return cli_wrong_use("there is no verb '%s'%s; psgd --help lists them", first,
+                         psgd__suggest("", first, names, VERB_COUNT).words);
 }
 
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
-    int status = run(argc, argv);
+    int code = EXIT_SUCCESS;
+    psgd_status status = run(argc, argv, &code);
+    if (status != PSGD_OK) {
+        fprintf(stderr, "psgd: %s\n", psgd_last_error());
+        code = status == PSGD_ERR_SPEC || status == PSGD_ERR_ARGUMENT ? EXIT_WRONG_USE : EXIT_FAILURE;
+    }
     if (fflush(stdout) || ferror(stdout)) {
         fputs("psgd: the output could not be written; is the disk full?\n", stderr);
-        if (status == EXIT_SUCCESS) status = EXIT_FAILURE;
+        if (code == EXIT_SUCCESS) code = EXIT_FAILURE;
     }
-    return status;
+    return code;
 }

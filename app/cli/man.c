@@ -1,6 +1,4 @@
-#include "cli/man.h"
-
-#include <stdio.h>
+#include "cli/cli.h"
 
 /* Text as roff wants it: no backslash, dash or leading dot of its own. */
 static void put(const char *words)
@@ -19,35 +17,27 @@ static void put(const char *words)
     }
 }
 
+static void put_in(const char *before, const char *words, const char *after)
+{
+    fputs(before, stdout);
+    put(words);
+    fputs(after, stdout);
+}
+
 static void put_flag(const char *name, const char *value, const char *help, const char *default_value)
 {
-    fputs(".TP\n\\fB\\-\\-", stdout);
-    put(name);
-    fputs("\\fR", stdout);
-    if (value) {
-        fputs(" \\fI", stdout);
-        put(value);
-        fputs("\\fR", stdout);
-    }
-    putchar('\n');
-    put(help);
-    if (*default_value) {
-        fputs(" [", stdout);
-        put(default_value);
-        putchar(']');
-    }
+    put_in(".TP\n\\fB\\-\\-", name, "\\fR");
+    if (value) put_in(" \\fI", value, "\\fR");
+    put_in("\n", help, "");
+    if (*default_value) put_in(" [", default_value, "]");
     putchar('\n');
 }
 
 static void put_verb(const cli_verb *verb)
 {
-    fputs(".SS ", stdout);
-    put(verb->name);
-    fputs("\n.nf\n", stdout);
-    put(verb->usage);
-    fputs("\n.fi\n.PP\n", stdout);
-    put(verb->summary);
-    fputs(".\n", stdout);
+    put_in(".SS ", verb->name, "\n.nf\n");
+    put_in("", verb->usage, "\n.fi\n.PP\n");
+    put_in("", verb->summary, ".\n");
     for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
         put_flag(flag->name, flag->value, flag->help, "");
     }
@@ -58,11 +48,7 @@ static void put_verb(const cli_verb *verb)
         put_flag(option.name, value.chars ? value.chars : "", option.help, option.default_value);
         psgd__text_free(&value);
     }
-    if (verb->more) {
-        fputs(".PP\n.nf\n", stdout);
-        put(verb->more);
-        fputs(".fi\n", stdout);
-    }
+    if (verb->more) put_in(".PP\n.nf\n", verb->more, ".fi\n");
 }
 
 void cli_print_man(const cli_verb *const *verbs, int count)
@@ -74,13 +60,9 @@ void cli_print_man(const cli_verb *const *verbs, int count)
     for (int i = 0; i < count; i++) put_verb(verbs[i]);
     fputs(".SH GROUPS\n", stdout);
     for (int i = 0; psgd_group_name(NULL, i); i++) {
-        fputs(".TP\n\\fB", stdout);
-        put(psgd_group_name(NULL, i));
-        fputs("\\fR\n", stdout);
-        put(psgd_group_summary(NULL, i));
-        fputs("; elements: ", stdout);
-        put(psgd_group_formula(NULL, i));
-        putchar('\n');
+        put_in(".TP\n\\fB", psgd_group_name(NULL, i), "\\fR\n");
+        put_in("", psgd_group_summary(NULL, i), "; elements: ");
+        put_in("", psgd_group_formula(NULL, i), "\n");
     }
     fputs(".SH EXIT STATUS\n0 on success, 1 on failure, 2 for wrong use. Errors are one sentence on standard error.\n",
           stdout);

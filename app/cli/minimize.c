@@ -1,13 +1,11 @@
 /* psgd minimize: built-in and user's functions, one method or a table of several. */
 #include "cli/cli.h"
-#include "cli/verbs.h"
 #include "core/memory.h"
 #include "problem/problem.h"
 #include "problem/contest.h"
 #include "problem/user_function.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,15 +22,14 @@ typedef struct subject {
     contest contest;
 } subject;
 
-static int list_functions(void)
+static psgd_status list_functions(void)
 {
     printf("%-22s %3s %6s  %-42s %s\n", "name", "n", "number", "function", "minima");
     for (int i = 0; i < psgd__problem_count(); i++) {
         const problem_kind *kind = psgd__problem_kind(i);
         problem *p;
         double minima[PROBLEM_MINIMA];
-        psgd_status status = psgd__problem_create(NULL, kind->name, 0, &p);
-        if (status != PSGD_OK) return cli_status(status);
+        PSGD_TRY(psgd__problem_create(NULL, kind->name, 0, &p));
         printf("%-22s %3d%s ", kind->name, kind->n, kind->multiple ? "+" : " ");
         char number[16] = "";
         if (kind->number) snprintf(number, sizeof number, "%d", kind->number);
@@ -43,7 +40,7 @@ static int list_functions(void)
         psgd__problem_free(p);
     }
     puts("\nn with a +: --n takes other sizes. number: in More, Garbow and Hillstrom, ACM TOMS 7 (1981).");
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
 static psgd_status open_built_in(const char *name, int64_t n, subject *s)
@@ -80,12 +77,12 @@ static psgd_status method_options(const char *method, const cli_args *args, bool
 {
     bool minimize = psgd__contest_is_minimize(method);
     PSGD_TRY(psgd_options_create(NULL, options));
-    if (minimize || alone) PSGD_TRY(cli_options_of(psgd_minimize_option, args, *options));
-    if (!minimize || alone) PSGD_TRY(cli_options_of(cli_optimizer_option, args, *options));
+    if (minimize || alone) PSGD_TRY(cli_options(psgd_minimize_option, args, *options));
+    if (!minimize || alone) PSGD_TRY(cli_options(cli_optimizer_option, args, *options));
     return PSGD_OK;
 }
 
-static int run_one(const subject *s, const char *method, const cli_args *args)
+static psgd_status run_one(const subject *s, const char *method, const cli_args *args)
 {
     psgd_options *options = NULL;
     contest_mark last;
@@ -105,19 +102,16 @@ static int run_one(const subject *s, const char *method, const cli_args *args)
         if (s->contest.n > 20) printf("... %lld more\n", (long long)s->contest.n - 20);
     }
     psgd__free(NULL, x);
-    if (status != PSGD_OK) return cli_status(psgd__fail_in(status, "method %s", method));
-    return last.converged ? EXIT_SUCCESS : EXIT_FAILURE;
+    if (status != PSGD_OK) return psgd__fail_in(status, "method %s", method);
+    *args->code = last.converged ? EXIT_SUCCESS : EXIT_FAILURE;
+    return PSGD_OK;
 }
-
-typedef struct table_row {
-    double value[MARKS];
-} table_row;
 
 static void note_mark(void *data, const contest_mark *now)
 {
-    table_row *row = data;
+    double *row = data;
     for (int k = 0; k < MARKS; k++) {
-        if (now->iteration <= marks[k]) row->value[k] = now->value;
+        if (now->iteration <= marks[k]) row[k] = now->value;
     }
 }
 
@@ -150,21 +144,20 @@ static void print_head(void)
 static psgd_status compare_one(const subject *s, char *entry, const cli_args *args, bool first)
 {
     char method[64], label[64];
-    size_t length = strcspn(entry, ":");
     snprintf(label, sizeof label, "%s", entry);
-    snprintf(method, sizeof method, "%.*s", (int)length, entry);
+    snprintf(method, sizeof method, "%.*s", (int)strcspn(entry, ":"), entry);
     psgd_options *options = NULL;
     contest_mark last;
-    table_row row = {{0}};
+    double row[MARKS] = {0};
     psgd_status status = method_options(method, args, false, &options);
     if (status == PSGD_OK) status = read_entry(entry, options);
-    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, note_mark, &row, NULL, &last);
+    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, note_mark, row, NULL, &last);
     psgd_options_free(options);
     if (status != PSGD_OK) return psgd__fail_in(status, "%s", label);
 
     if (first) print_head();
     printf("%-28s", label);
-    for (int k = 0; k < MARKS; k++) printf(" %10.3g", isfinite(last.value) ? row.value[k] : NAN);
+    for (int k = 0; k < MARKS; k++) printf(" %10.3g", isfinite(last.value) ? row[k] : NAN);
     printf(" %10lld %12lld %9lld %11.3g%s\n", (long long)last.iteration, (long long)last.evaluations,
            (long long)last.products, last.seconds * 1e3, last.converged ? "  converged" : "");
     fflush(stdout);
@@ -182,36 +175,19 @@ static char *next_entry(char **rest)
     return entry;
 }
 
-static int run_table(const subject *s, const char *entries, const cli_args *args)
+static psgd_status run_table(const subject *s, const char *entries, const cli_args *args)
 {
     char *copy = psgd__strdup(NULL, entries), *rest = copy;
-    if (!copy) return cli_failure("no memory for the list of methods");
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of methods");
     psgd_status status = PSGD_OK;
     for (char *entry; status == PSGD_OK && (entry = next_entry(&rest));) {
         status = compare_one(s, entry, args, entry == copy);
     }
     psgd__free(NULL, copy);
-    return cli_status(status);
+    return status;
 }
 
-static bool read_limits(const cli_args *args, contest *c, int64_t *n)
-{
-    const char *iterations = cli_value(args, "max-iterations"), *tolerance = cli_value(args, "tolerance");
-    const char *size = cli_value(args, "n");
-    c->iterations = cli_value(args, "compare") ? 1000 : 10000;
-    c->tolerance = 1e-8;
-    *n = 0;
-    if (iterations && !cli_count("max-iterations", iterations, &c->iterations)) return false;
-    if (tolerance && !cli_number("tolerance", tolerance, &c->tolerance)) return false;
-    if (size && !cli_count("n", size, n)) return false;
-    if (size && *n == 0) {
-        cli_wrong_use("--n must be 1 or more");
-        return false;
-    }
-    return true;
-}
-
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
     if (cli_value(args, "list")) return list_functions();
     const char *path = cli_value(args, "function"), *entries = cli_value(args, "compare");
@@ -219,22 +195,20 @@ static int run(const cli_args *args)
     if (args->positional_count + (path ? 1 : 0) != 1) {
         return cli_wrong_use("psgd minimize needs one NAME (psgd minimize --list shows them) or --function FILE.so");
     }
-    int64_t n;
-    subject s = {0};
-    if (!read_limits(args, &s.contest, &n)) return EXIT_WRONG_USE;
+    int64_t n = 0;
+    subject s = {.contest = {.iterations = entries ? 1000 : 10000, .tolerance = 1e-8}};
+    PSGD_TRY(cli_count(args, "max-iterations", &s.contest.iterations));
+    PSGD_TRY(cli_number(args, "tolerance", &s.contest.tolerance));
+    PSGD_TRY(cli_count(args, "n", &n));
+    if (cli_value(args, "n") && n == 0) return cli_wrong_use("--n must be 1 or more");
     if (path && n) return cli_wrong_use("--n is for built-in functions; the shared object says its own size");
     psgd_status status = path ? open_own(path, &s) : open_built_in(args->positional[0], n, &s);
     s.contest.function = &s.function;
-    int code;
-    if (status != PSGD_OK) {
-        code = cli_status(status);
-    } else if (entries) {
-        code = run_table(&s, entries, args);
-    } else {
-        code = run_one(&s, method ? method : "minimize", args);
+    if (status == PSGD_OK) {
+        status = entries ? run_table(&s, entries, args) : run_one(&s, method ? method : "minimize", args);
     }
     close_subject(&s);
-    return code;
+    return status;
 }
 
 static const cli_flag flags[] = {

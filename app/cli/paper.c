@@ -1,16 +1,12 @@
 /* psgd paper: the paper's experiments. */
 #include "cli/cli.h"
-#include "cli/paper.h"
-#include "cli/verbs.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "core/text.h"
 #include "core/sort.h"
+#include "paper/presets.h"
 #include "paper/rosenbrock.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void print_table(const rosenbrock_runs *runs)
@@ -34,22 +30,20 @@ static void print_table(const rosenbrock_runs *runs)
     }
 }
 
-static int rosenbrock(const char *folder)
+static psgd_status rosenbrock(const char *folder)
 {
     int created;
     rosenbrock_runs *runs = psgd__alloc(NULL, 1, sizeof *runs);
     psgd_status status = runs ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the runs");
     if (status == PSGD_OK) status = psgd__rosenbrock_run_all(runs);
     if (status == PSGD_OK) status = psgd__folder_create(folder, &created);
-    if (status == PSGD_OK) status = psgd__rosenbrock_csv((const rosenbrock_runs *)runs, folder);
-    if (status == PSGD_OK) status = psgd__rosenbrock_logs((const rosenbrock_runs *)runs, folder);
-    if (status == PSGD_OK) status = psgd__rosenbrock_figure((const rosenbrock_runs *)runs, folder);
+    if (status == PSGD_OK) status = psgd__rosenbrock_write((const rosenbrock_runs *)runs, folder);
     if (status == PSGD_OK) {
         print_table((const rosenbrock_runs *)runs);
         printf("written: %s/rosenbrock.csv, rosenbrock.svg, rosenbrock.png, rosenbrock/*/metrics.jsonl\n", folder);
     }
     psgd__free(NULL, runs);
-    return cli_status(status);
+    return status;
 }
 
 /* The step sizes of the paper's sequence: 1, 2 and 5 times powers of ten. */
@@ -97,20 +91,17 @@ static psgd_status search_method(const rosenbrock_method *method, int at)
     return PSGD_OK;
 }
 
-static int search(void)
+static psgd_status search(void)
 {
     static const int at[] = {200, 1000};
     for (int k = 0; k < 2; k++) {
         printf("%-18s %12s %12s  value after %d\n", "method", "best mu", "best mu0", at[k]);
-        for (int m = 0; m < ROSENBROCK_METHODS; m++) {
-            psgd_status status = search_method(&psgd__rosenbrock_methods[m], at[k]);
-            if (status != PSGD_OK) return cli_status(status);
-        }
+        for (int m = 0; m < ROSENBROCK_METHODS; m++) PSGD_TRY(search_method(&psgd__rosenbrock_methods[m], at[k]));
     }
-    return EXIT_SUCCESS;
+    return PSGD_OK;
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
     const char *name = args->positional_count == 1 ? args->positional[0] : "";
     const paper_experiment *experiment = psgd__paper_find(name);

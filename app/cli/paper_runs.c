@@ -1,20 +1,18 @@
 /* psgd paper wikitext2 and imagenet: a run for each method, and a table of what came out. */
-#include "cli/paper.h"
+#include "cli/cli.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cli/run_trainer.h"
 #include "core/file.h"
-#include "core/text.h"
+#include "paper/presets.h"
 #include "report/metrics.h"
 #include "report/report.h"
 
 enum { MAX_METHODS = 32 };
 
-/* The comma-separated list as methods; false with the sentence printed. */
-static bool find_methods(const paper_experiment *experiment, const char *list, const paper_method **methods, int *count)
+/* The comma-separated list as methods. */
+static psgd_status find_methods(const paper_experiment *experiment, const char *list, const paper_method **methods,
+                                int *count)
 {
     const char *names[MAX_METHODS];
     int known = 0;
@@ -27,58 +25,50 @@ static bool find_methods(const paper_experiment *experiment, const char *list, c
         int i = 0;
         while (i < known && strcmp(names[i], word) != 0) i++;
         if (i == known || *count == MAX_METHODS) {
-            cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word,
-                          psgd__suggest("", word, names, known).words);
-            return false;
+            return cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word,
+                                 psgd__suggest("", word, names, known).words);
         }
         methods[(*count)++] = &experiment->methods[i];
         at += length + (at[length] == ',');
     }
-    if (*count == 0) cli_wrong_use("--methods needs at least one method");
-    return *count > 0;
+    return *count > 0 ? PSGD_OK : cli_wrong_use("--methods needs at least one method");
 }
 
-/* Row-sparse gradients, and how absent rows are fitted; false with the sentence printed. */
-static bool read_rows(const cli_args *args, paper_choice *to)
+/* Row-sparse gradients, and how absent rows are fitted. */
+static psgd_status read_rows(const cli_args *args, paper_choice *to)
 {
     const char *rows = cli_value(args, "rows");
-    if (!rows) return true;
+    if (!rows) return PSGD_OK;
     bool whole = !strcmp(rows, "whole");
     if (!cli_value(args, "untied")) {
-        cli_wrong_use("--rows %s is for --untied: the gradient of a tied matrix has all rows", rows);
-        return false;
+        return cli_wrong_use("--rows %s is for --untied: the gradient of a tied matrix has all rows", rows);
     }
     if (!whole && strcmp(rows, "exact") != 0 && strcmp(rows, "lazy") != 0) {
-        cli_wrong_use("--rows is exact, lazy or whole, not %s", rows);
-        return false;
+        return cli_wrong_use("--rows is exact, lazy or whole, not %s", rows);
     }
     if (whole) to->given[to->given_count++] = (train_setting){"row-gradients", "no"};
     if (!whole) to->fit[to->fit_count++] = (train_setting){"rows", rows};
-    return true;
+    return PSGD_OK;
 }
 
 /* Which of the two variants: by --size, or by whether there is a text. */
-static bool read_variant(const cli_args *args, const paper_experiment *experiment, paper_choice *to)
+static psgd_status read_variant(const cli_args *args, const paper_experiment *experiment, paper_choice *to)
 {
     const char *size = cli_value(args, "size"), *data = cli_value(args, "data");
     bool images = !strcmp(experiment->source, "images");
     to->variant = images ? size && !strcmp(size, "small") : !data;
-    if (images && !data) {
-        cli_wrong_use("psgd paper imagenet needs --data DIR, the folder with train/ and val/");
-        return false;
-    }
-    if (images && size && strcmp(size, "full") != 0 && strcmp(size, "small") != 0) {
-        cli_wrong_use("--size is full or small, not '%s'", size);
-        return false;
-    }
-    return images || read_rows(args, to);
+    if (!images) return read_rows(args, to);
+    if (!data) return cli_wrong_use("psgd paper imagenet needs --data DIR, the folder with train/ and val/");
+    if (!size || !strcmp(size, "full") || !strcmp(size, "small")) return PSGD_OK;
+    return cli_wrong_use("--size is full or small, not '%s'", size);
 }
 
-static bool read_choice(const cli_args *args, const paper_experiment *experiment, char source[4096], paper_choice *to)
+static psgd_status read_choice(const cli_args *args, const paper_experiment *experiment, char source[4096],
+                               paper_choice *to)
 {
     static const char *const fit[] = {"update-every", "init", "init-scale"};
     const char *data = cli_value(args, "data"), *seed = cli_value(args, "seed");
-    if (!read_variant(args, experiment, to)) return false;
+    PSGD_TRY(read_variant(args, experiment, to));
     if (data) snprintf(source, 4096, "%s:%s", experiment->source, data);
     if (!data) snprintf(source, 4096, "markov:1000,8,200000,%s", seed ? seed : "1");
     to->given[to->given_count++] = (train_setting){"data", source};
@@ -90,7 +80,7 @@ static bool read_choice(const cli_args *args, const paper_experiment *experiment
         const char *value = cli_value(args, fit[i]);
         if (value) to->fit[to->fit_count++] = (train_setting){fit[i], value};
     }
-    return true;
+    return PSGD_OK;
 }
 
 static void print_titles(const paper_experiment *experiment, bool synthetic)
@@ -129,7 +119,7 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
     bool stopped = false;
     snprintf(folder, sizeof folder, "%s/%s", out, method->name);
     PSGD_TRY(psgd__paper_open(NULL, experiment, choice, method, folder, &self));
-    const char *note = psgd__trainer_note(self);
+    const char *note = psgd__trainer_state(self).note;
     if (first && *note) puts(note);
     if (first) print_titles(experiment, *note);
     fflush(stdout);
@@ -144,28 +134,24 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
 static psgd_status write_report(const char *out)
 {
     report all = {0};
-    text path = {0};
-    psgd__text_add(&path, "%s/report.html", out);
-    psgd_status status = path.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the report")
-                                     : psgd__report_add(&all, out);
-    if (status == PSGD_OK) status = psgd__report_page(&all, path.chars);
-    if (status == PSGD_OK) printf("written: %s\n", path.chars);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/report.html", out);
+    psgd_status status = psgd__report_add(&all, out);
+    if (status == PSGD_OK) status = psgd__report_page(&all, path);
+    if (status == PSGD_OK) printf("written: %s\n", path);
     psgd__report_free(&all);
-    psgd__text_free(&path);
     return status;
 }
 
-int cli_paper_runs(const cli_args *args, const paper_experiment *experiment)
+psgd_status cli_paper_runs(const cli_args *args, const paper_experiment *experiment)
 {
     const paper_method *methods[MAX_METHODS];
     const char *list = cli_value(args, "methods"), *out = cli_value(args, "out");
     char source[4096];
     paper_choice choice = {0};
     int count, created = 0;
-    if (!find_methods(experiment, list ? list : experiment->standard, methods, &count) ||
-        !read_choice(args, experiment, source, &choice)) {
-        return EXIT_WRONG_USE;
-    }
+    PSGD_TRY(find_methods(experiment, list ? list : experiment->standard, methods, &count));
+    PSGD_TRY(read_choice(args, experiment, source, &choice));
     bool synthetic = !strcmp(experiment->source, "text") && choice.variant;
     if (!out) out = synthetic ? "synthetic language" : experiment->name;
     psgd_status status = psgd__folder_create(out, &created);
@@ -173,7 +159,6 @@ int cli_paper_runs(const cli_args *args, const paper_experiment *experiment)
         status = run_method(experiment, &choice, methods[i], out, i == 0);
     }
     if (status == PSGD_OK && experiment->report) status = write_report(out);
-    int code = cli_status(status);
     if (status != PSGD_OK) psgd__folder_remove(out, created); /* where it is still empty */
-    return code;
+    return status;
 }

@@ -1,6 +1,5 @@
-#include "cli/plan.h"
+#include "cli/cli.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ typedef struct shapes {
 } shapes;
 
 /* "96x364,256x2401" */
-static int read_shapes(const char *word, shapes *to)
+static psgd_status read_shapes(const char *word, shapes *to)
 {
     while (*word) {
         size_t length = strcspn(word, ",");
@@ -24,42 +23,40 @@ static int read_shapes(const char *word, shapes *to)
         if (length >= sizeof to->words[0]) return cli_wrong_use("'%.40s...' in --shapes is too long", word);
         memcpy(own, word, length);
         own[length] = 0;
-        if (!cli_shape(own, &to->ndim[to->count], to->sizes[to->count])) return EXIT_WRONG_USE;
+        PSGD_TRY(cli_shape(own, &to->ndim[to->count], to->sizes[to->count]));
         to->each[to->count] = to->sizes[to->count];
         to->count++;
         word += length + (word[length] == ',');
     }
-    return to->count ? EXIT_SUCCESS : cli_wrong_use("--shapes needs at least one shape, as in 96x364,256x2401");
+    return to->count ? PSGD_OK : cli_wrong_use("--shapes needs at least one shape, as in 96x364,256x2401");
 }
 
 /* "1.5x" is a multiple, "300M" or "2e9" are bytes. */
-static int read_budget(const char *word, psgd_options *options)
+static psgd_status read_budget(const char *word, psgd_options *options)
 {
     static const char units[] = "kMGT";
     char *end;
     double number = strtod(word, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
-    if (end != word && number >= 0 && !strcmp(end, "x")) {
-        return cli_status(psgd_options_set_number(options, "budget", number));
-    }
+    if (end != word && number >= 0 && !strcmp(end, "x")) return psgd_options_set_number(options, "budget", number);
     for (long i = unit ? unit - units : -1; i >= 0; i--) number *= 1000;
     if (end == word || !(number > 0) || (*end && (!unit || end[1]))) {
         return cli_wrong_use("--budget is a multiple of the parameters, as in 1.5x, or bytes, as in 300M; not '%s'",
                              word);
     }
-    return cli_status(psgd_options_set_number(options, "bytes", number));
+    return psgd_options_set_number(options, "bytes", number);
 }
 
-static int read_options(const cli_args *args, psgd_options *options)
+static psgd_status read_options(const cli_args *args, psgd_options *options)
 {
     static const char *const passed[] = {"time", "gradient-flops", "max-factor"};
     const char *budget = cli_value(args, "budget");
-    int status = budget ? read_budget(budget, options) : EXIT_SUCCESS;
-    for (int i = 0; i < 3 && status == EXIT_SUCCESS; i++) {
+    if (budget) PSGD_TRY(read_budget(budget, options));
+    for (int i = 0; i < 3; i++) {
         const char *value = cli_value(args, passed[i]);
-        if (value) status = cli_status(psgd_options_set(options, passed[i], value));
+        if (value) PSGD_TRY(psgd_options_set(options, passed[i], value));
     }
-    return status;
+    return PSGD_OK;
 }
 
 static int64_t sizes_of(const shapes *s, int t)
@@ -93,24 +90,22 @@ static void show(const shapes *s, const psgd_plan *plan, psgd_dtype dtype)
            (double)psgd_plan_total_bytes(plan) / parameters, psgd_plan_total_flops(plan));
 }
 
-int cli_plan(const cli_args *args, const psgd_context *context)
+psgd_status cli_plan(const cli_args *args, const psgd_context *context)
 {
     static shapes s;
-    const char *word = cli_value(args, "shapes"), *dtype_word = cli_value(args, "dtype");
+    const char *word = cli_value(args, "shapes");
     psgd_dtype dtype = PSGD_F32;
-    psgd_options *options = NULL;
+    psgd_options *options;
     psgd_plan *plan = NULL;
     if (!word) word = cli_value(args, "shape");
     if (!word) return cli_wrong_use("psgd group --plan needs --shapes, as in --shapes 96x364,256x2401");
     if (args->positional_count) return cli_wrong_use("psgd group --plan chooses the group; leave out the SPEC");
-    int status = read_shapes(word, &s);
-    if (status == EXIT_SUCCESS && dtype_word && !cli_dtype(dtype_word, &dtype)) status = EXIT_WRONG_USE;
-    if (status == EXIT_SUCCESS) status = cli_status(psgd_options_create(context, &options));
-    if (status == EXIT_SUCCESS) status = read_options(args, options);
-    if (status == EXIT_SUCCESS) {
-        status = cli_status(psgd_plan_create(context, s.count, s.ndim, s.each, dtype, options, &plan));
-    }
-    if (status == EXIT_SUCCESS) show(&s, plan, dtype);
+    PSGD_TRY(read_shapes(word, &s));
+    PSGD_TRY(cli_dtype(args, &dtype));
+    PSGD_TRY(psgd_options_create(context, &options));
+    psgd_status status = read_options(args, options);
+    if (status == PSGD_OK) status = psgd_plan_create(context, s.count, s.ndim, s.each, dtype, options, &plan);
+    if (status == PSGD_OK) show(&s, plan, dtype);
     psgd_plan_free(plan);
     psgd_options_free(options);
     return status;

@@ -1,4 +1,4 @@
-#include "cli/png.h"
+#include "cli/cli.h"
 #include "core/file.h"
 
 #include <stdlib.h>

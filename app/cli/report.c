@@ -1,10 +1,5 @@
 /* psgd report: a page, and figures, from the metric logs of runs. */
 #include "cli/cli.h"
-#include "cli/verbs.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "report/report.h"
 
 static psgd_status write_all(const cli_args *args, report *from)
@@ -21,11 +16,11 @@ static psgd_status write_all(const cli_args *args, report *from)
     return psgd__report_figure(from, cli_value(args, "metric"), against ? against : "step", figure);
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
     if (args->positional_count == 0) return cli_wrong_use("psgd report needs at least one RUN, the folder of a run");
     report gathered = {0};
-    int status = cli_status(write_all(args, &gathered));
+    psgd_status status = write_all(args, &gathered);
     psgd__report_free(&gathered);
     return status;
 }

@@ -1,8 +1,9 @@
-#include "cli/run_trainer.h"
+#include "cli/cli.h"
 
 #include <math.h>
 
 #include "report/progress.h"
+#include "train/train.h"
 
 static volatile sig_atomic_t interrupted;
 

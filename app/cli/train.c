@@ -1,100 +1,79 @@
 /* psgd train, resume and eval. */
 #include "cli/cli.h"
-#include "cli/run_trainer.h"
-#include "cli/verbs.h"
 #include "train/train.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Flags other than the verb's switches are settings of the run. */
-static int collect(const cli_args *args, train_setting settings[TRAIN_MAX_SETTINGS])
+/* A new run of the model named first, or the run in the folder of that name. Flags other than the verbs' own are
+ * settings of it. */
+static psgd_status open_run(const cli_args *args, bool is_new, trainer **self)
 {
-    static const char *const switches[] = {"dry-run", "weights", NULL};
+    train_setting settings[TRAIN_MAX_SETTINGS];
+    const char *first = args->positional[0], *weights = cli_value(args, "weights");
     int count = 0;
     for (int i = 0; i < args->flag_count && count < TRAIN_MAX_SETTINGS - 1; i++) {
-        bool is_switch = false;
-        for (int k = 0; switches[k]; k++) is_switch = is_switch || !strcmp(switches[k], args->name[i]);
-        if (!is_switch) settings[count++] = (train_setting){args->name[i], args->value[i]};
+        bool own = !strcmp(args->name[i], "dry-run") || !strcmp(args->name[i], "weights");
+        if (!own) settings[count++] = (train_setting){args->name[i], args->value[i]};
     }
-    return count;
+    if (!is_new) return psgd__trainer_resume(NULL, first, count, settings, self);
+    settings[count++] = (train_setting){"model", first};
+    PSGD_TRY(psgd__trainer_create(NULL, count, settings, self));
+    return weights ? psgd__trainer_load_weights(*self, weights) : PSGD_OK;
 }
 
 /* Trains to the end or to an interrupt, and says how to resume. */
-static int run_trainer(trainer *self)
+static psgd_status run_trainer(const cli_args *args, trainer *self)
 {
     bool stopped;
-    const char *folder = psgd__trainer_folder(self), *note = psgd__trainer_note(self);
-    if (*note) puts(note);
-    psgd_status status = cli_run_trainer(self, stdout, &stopped);
-    if (status != PSGD_OK) return cli_status(status);
-    if (!stopped) return EXIT_SUCCESS;
-    printf("stopped after step %lld", (long long)psgd__trainer_step(self));
-    if (folder) printf("; resume with: psgd resume %s", folder);
-    puts(folder ? "" : "; without --out nothing was saved");
-    return EXIT_FAILURE;
+    train_state now = psgd__trainer_state(self);
+    if (*now.note) puts(now.note);
+    PSGD_TRY(cli_run_trainer(self, stdout, &stopped));
+    if (!stopped) return PSGD_OK;
+    printf("stopped after step %lld", (long long)psgd__trainer_state(self).step);
+    if (now.folder) printf("; resume with: psgd resume %s", now.folder);
+    puts(now.folder ? "" : "; without --out nothing was saved");
+    *args->code = EXIT_FAILURE;
+    return PSGD_OK;
 }
 
-static int train(const cli_args *args)
+static psgd_status describe(trainer *self)
 {
-    train_setting settings[TRAIN_MAX_SETTINGS];
+    text lines = {0};
+    psgd_status status = psgd__trainer_describe(self, &lines);
+    if (status == PSGD_OK) fputs(lines.chars, stdout);
+    psgd__text_free(&lines);
+    return status;
+}
+
+static psgd_status train(const cli_args *args)
+{
+    trainer *self = NULL;
     if (args->positional_count != 1) return cli_wrong_use("psgd train needs one MODEL; psgd train --help lists them");
-    int count = collect(args, settings);
-    settings[count++] = (train_setting){"model", args->positional[0]};
-    trainer *self = NULL;
-    psgd_status status = psgd__trainer_create(NULL, count, settings, &self);
-    const char *weights = cli_value(args, "weights");
-    if (status == PSGD_OK && weights) status = psgd__trainer_load_weights(self, weights);
-    if (status != PSGD_OK) {
-        psgd__trainer_free(self);
-        return cli_status(status);
-    }
-    int code;
-    if (cli_value(args, "dry-run")) {
-        text lines = {0};
-        status = psgd__trainer_describe(self, &lines);
-        if (status == PSGD_OK) fputs(lines.chars, stdout);
-        psgd__text_free(&lines);
-        code = cli_status(status);
-    } else {
-        code = run_trainer(self);
-    }
+    psgd_status status = open_run(args, true, &self);
+    if (status == PSGD_OK) status = cli_value(args, "dry-run") ? describe(self) : run_trainer(args, self);
     psgd__trainer_free(self);
-    return code;
+    return status;
 }
 
-static int resume(const cli_args *args)
+static psgd_status resume(const cli_args *args)
 {
-    train_setting settings[TRAIN_MAX_SETTINGS];
-    if (args->positional_count != 1) return cli_wrong_use("psgd resume needs the folder of one run");
-    int count = collect(args, settings);
     trainer *self = NULL;
-    psgd_status status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
-    if (status != PSGD_OK) return cli_status(status);
-    int code = run_trainer(self);
+    if (args->positional_count != 1) return cli_wrong_use("psgd resume needs the folder of one run");
+    psgd_status status = open_run(args, false, &self);
+    if (status == PSGD_OK) status = run_trainer(args, self);
     psgd__trainer_free(self);
-    return code;
+    return status;
 }
 
 /* A run by its folder, or a model with weights from a file. */
-static int evaluate(const cli_args *args)
+static psgd_status evaluate(const cli_args *args)
 {
-    train_setting settings[TRAIN_MAX_SETTINGS];
-    const char *weights = cli_value(args, "weights");
-    if (args->positional_count != 1) return cli_wrong_use("psgd eval needs one RUN, or one MODEL with --weights");
-    int count = collect(args, settings);
     trainer *self = NULL;
-    psgd_status status;
-    if (weights) {
-        settings[count++] = (train_setting){"model", args->positional[0]};
-        status = psgd__trainer_create(NULL, count, settings, &self);
-        if (status == PSGD_OK) status = psgd__trainer_load_weights(self, weights);
-    } else {
-        status = psgd__trainer_resume(NULL, args->positional[0], count, settings, &self);
-    }
     train_score valid, test;
+    if (args->positional_count != 1) return cli_wrong_use("psgd eval needs one RUN, or one MODEL with --weights");
+    psgd_status status = open_run(args, cli_value(args, "weights") != NULL, &self);
     if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &valid, &test);
     if (status == PSGD_OK) {
         if (isfinite(valid.loss)) printf("validation loss %.6f\n", valid.loss);
@@ -105,7 +84,7 @@ static int evaluate(const cli_args *args)
         cli_report_reading(self, stdout);
     }
     psgd__trainer_free(self);
-    return cli_status(status);
+    return status;
 }
 
 static const cli_flag train_flags[] = {
@@ -114,10 +93,7 @@ static const cli_flag train_flags[] = {
     {0},
 };
 
-static const cli_flag eval_flags[] = {
-    {"weights", "FILE", "weights of the MODEL in a safetensors file"},
-    {0},
-};
+static const cli_flag eval_flags[] = {{"weights", "FILE", "weights of the MODEL in a safetensors file"}, {0}};
 
 static int train_option(int index, psgd_option_info *option)
 {

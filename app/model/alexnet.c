@@ -6,7 +6,7 @@
  * first, second and fifth. Dropout comes before the last three. With normalise the features that enter each matrix are
  * brought to mean 0 and variance 1 over the batch, which is batch normalisation as section 6 has it: gain and shift
  * are the matrix that follows. */
-#include "model/layers.h"
+#include "model/model.h"
 
 #include <math.h>
 
@@ -48,7 +48,7 @@ static psgd_node convolution(psgd_graph *g, const alexnet_size *size, int i, boo
 static model_nodes alexnet_build(psgd_graph *g, const model_shape *shape, const model_settings *settings)
 {
     const alexnet_size *size = &sizes[settings->size];
-    model_nodes m = {.x = model_input(g, shape), .y = psgd_graph_input(g, 1, &shape->n)};
+    model_nodes m = psgd__model_inputs(g, shape);
     psgd_node a = m.x;
     for (int i = 0; i < CONVOLUTIONS; i++) a = convolution(g, size, i, settings->normalise, a);
     for (int i = CONVOLUTIONS; i < MATRICES; i++) {

@@ -4,7 +4,7 @@
  *
  * The decoder fuses product and loss; with the setting logits, which takes times = 1, they are apart and the output is
  * the logits [words, n] of the last token. */
-#include "model/layers.h"
+#include "model/model.h"
 
 #include <stdio.h>
 

@@ -1,14 +1,13 @@
 /* LeNet5 for images [c, h, w]: two convolutions 5 x 5 with max pooling, three affine maps. On 28 x 28 with one
  * channel the matrices are [6, 26], [16, 151], [120, 257], [84, 121], [10, 85]. */
-#include "model/layers.h"
+#include "model/model.h"
 
 static model_nodes lenet5_build(psgd_graph *g, const model_shape *shape, const model_settings *settings)
 {
     (void)settings;
     int64_t c = shape->sample[0], h = (shape->sample[1] - 4) / 2, w = (shape->sample[2] - 4) / 2;
     int64_t flat = 16 * ((h - 4) / 2) * ((w - 4) / 2);
-    model_nodes m = {.x = psgd_graph_input(g, 4, (int64_t[]){c, shape->sample[1], shape->sample[2], shape->n}),
-                     .y = psgd_graph_input(g, 1, &shape->n)};
+    model_nodes m = psgd__model_inputs(g, shape);
     psgd_node a = psgd_graph_convolution(g, m.x, psgd_graph_parameter(g, "W1", 6, 25 * c + 1), 5, 5, 1, 0);
     a = psgd_graph_relu(g, psgd_graph_max_pool(g, a, 2, 2));
     a = psgd_graph_convolution(g, a, psgd_graph_parameter(g, "W2", 16, 25 * 6 + 1), 5, 5, 1, 0);

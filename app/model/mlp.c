@@ -1,6 +1,6 @@
 /* A multilayer perceptron on all values of a sample, and logistic regression, which is one without hidden layers.
  * Where y is a number and no class the loss is squared, so that the latter is linear regression. */
-#include "model/layers.h"
+#include "model/model.h"
 
 #include <stdio.h>
 
@@ -13,8 +13,8 @@ static psgd_node activate(psgd_graph *g, int kind, psgd_node x)
 
 static model_nodes build_layers(psgd_graph *g, const model_shape *shape, const model_settings *settings, int64_t layers)
 {
-    model_nodes m = {.x = model_input(g, shape), .y = psgd_graph_input(g, 1, &shape->n)};
-    int64_t in = model_features(shape);
+    model_nodes m = psgd__model_inputs(g, shape);
+    int64_t in = psgd__model_features(shape);
     psgd_node a = m.x;
     char name[32];
     for (int64_t i = 0; i < layers; i++) {

@@ -38,9 +38,20 @@ const option_row psgd__model_options[] = {
 };
 const int psgd__model_option_count = sizeof psgd__model_options / sizeof psgd__model_options[0];
 
-const model *psgd__model_at(int index)
+int64_t psgd__model_features(const model_shape *shape)
 {
-    return index >= 0 && index < MODEL_COUNT ? models[index] : NULL;
+    int64_t size = 1;
+    for (int i = 0; i < shape->ndim; i++) size *= shape->sample[i];
+    return size;
+}
+
+model_nodes psgd__model_inputs(psgd_graph *graph, const model_shape *shape)
+{
+    int64_t full[PSGD_MAX_DIMS];
+    for (int i = 0; i < shape->ndim; i++) full[i] = shape->sample[i];
+    full[shape->ndim] = shape->n;
+    return (model_nodes){.x = psgd_graph_input(graph, shape->ndim + 1, full),
+                         .y = psgd_graph_input(graph, 1, &shape->n)};
 }
 
 psgd_status psgd__model_find(const char *name, const model **found)

@@ -42,10 +42,9 @@ typedef struct model_default {
 typedef struct model {
     const char *name, *summary, *sample; /* the last: what its samples are, "images [c, h, w]" */
     int sample_ndim;
-    bool text;      /* trains on a text, from token to token, not on labelled samples */
-    double uniform; /* not 0: parameters start uniform in (-uniform, uniform), biases zero */
-    const model_default
-        *defaults; /* OPTIONAL: options of training and model that differ from the tables; ends with {0} */
+    bool text;                     /* trains on a text, from token to token, not on labelled samples */
+    double uniform;                /* not 0: parameters start uniform in (-uniform, uniform), biases zero */
+    const model_default *defaults; /* OPTIONAL: options that differ from the tables; ends with {0} */
     /* Adds the nodes; the caller finishes the graph. */
     model_nodes (*build)(psgd_graph *graph, const model_shape *shape, const model_settings *settings);
     /* OPTIONAL: changes the start of parameter p, W [rows, columns] in double; it is given normal deviates with
@@ -53,7 +52,10 @@ typedef struct model {
     void (*start)(int p, int64_t rows, int64_t columns, double *W);
 } model;
 
-const model *psgd__model_at(int index); /* NULL past the last */
+/* For builders: the inputs of a batch of labelled samples, and the size of one. */
+model_nodes psgd__model_inputs(psgd_graph *graph, const model_shape *shape);
+int64_t psgd__model_features(const model_shape *shape);
+
 psgd_status psgd__model_find(const char *name, const model **found);
 
 /* A finished graph of the model. */

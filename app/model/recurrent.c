@@ -1,6 +1,6 @@
 /* A simple RNN or an LSTM over sequences [times, features], and a decision from its last output. With one class the
  * label is a target in {0, 1} of the logistic loss, else a class. */
-#include "model/layers.h"
+#include "model/model.h"
 
 #include <math.h>
 
@@ -9,17 +9,14 @@ static model_nodes build_recurrent(psgd_graph *g, const model_shape *shape, cons
 {
     int64_t times = shape->sample[0], in = shape->sample[1], hidden = settings->hidden;
     bool binary = shape->classes == 2;
-    model_nodes m = {.x = model_input(g, shape), .y = psgd_graph_input(g, 1, &shape->n)};
+    model_nodes m = psgd__model_inputs(g, shape);
     psgd_node a = layer(g, m.x, psgd_graph_parameter(g, "W1", gates * hidden, in + hidden + 1));
     a = psgd_graph_slice(g, a, 0, times - 1, 1);
     m.output = psgd_graph_affine(g, a, psgd_graph_parameter(g, "W2", binary ? 1 : shape->classes, hidden + 1));
-    if (binary) {
-        m.loss = psgd_graph_logistic(g, m.output, psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n}));
-    } else if (shape->classes == 1) {
-        m.loss = psgd_graph_squared(g, m.output, psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n}));
-    } else {
-        m.loss = psgd_graph_softmax(g, m.output, m.y);
-    }
+    psgd_node y = shape->classes > 2 ? m.y : psgd_graph_reshape(g, m.y, 2, (int64_t[]){1, shape->n});
+    m.loss = binary                ? psgd_graph_logistic(g, m.output, y)
+             : shape->classes == 1 ? psgd_graph_squared(g, m.output, y)
+                                   : psgd_graph_softmax(g, m.output, y);
     return m;
 }
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/memory.h"
 #include "train/checkpoint.h"
 
 #define LANGUAGE_FIT "optimizer=psgd;lr=0.1;step=0.01;damping=0;init-scale=1;clip=100;criterion="
@@ -89,10 +88,10 @@ typedef struct settings {
     size_t used;
 } settings;
 
-static const char *value_of(const settings *from, const char *name)
+static train_setting *find(settings *in, const char *name)
 {
-    for (int i = 0; i < from->count; i++) {
-        if (!strcmp(from->list[i].name, name)) return from->list[i].value;
+    for (int i = 0; i < in->count; i++) {
+        if (!strcmp(in->list[i].name, name)) return &in->list[i];
     }
     return NULL;
 }
@@ -100,12 +99,9 @@ static const char *value_of(const settings *from, const char *name)
 /* A later setting of the same name takes the place of an earlier one. */
 static void set(settings *to, const char *name, const char *value)
 {
-    for (int i = 0; i < to->count; i++) {
-        if (strcmp(to->list[i].name, name) != 0) continue;
-        to->list[i].value = value;
-        return;
-    }
-    if (to->count < TRAIN_MAX_SETTINGS) to->list[to->count++] = (train_setting){name, value};
+    train_setting *old = find(to, name);
+    if (old) old->value = value;
+    if (!old && to->count < TRAIN_MAX_SETTINGS) to->list[to->count++] = (train_setting){name, value};
 }
 
 /* "name=value;name=value" */
@@ -130,11 +126,11 @@ static void collect(const paper_experiment *experiment, const paper_choice *choi
     set(to, "out", folder);
     set(to, "name", method->name);
     for (int i = 0; i < choice->given_count; i++) set(to, choice->given[i].name, choice->given[i].value);
-    bool fits = value_of(to, "group") != NULL;
+    bool fits = find(to, "group") != NULL;
     for (int i = 0; fits && i < choice->fit_count; i++) set(to, choice->fit[i].name, choice->fit[i].value);
-    if (!value_of(to, "lr-factor")) return;
+    if (!find(to, "lr-factor")) return;
     /* mu for the first half of the epochs, mu times lr-factor for the second */
-    snprintf(to->epochs, sizeof to->epochs, "%lld", (atoll(value_of(to, "epochs")) + 1) / 2);
+    snprintf(to->epochs, sizeof to->epochs, "%lld", (atoll(find(to, "epochs")->value) + 1) / 2);
     set(to, "lr-epochs", to->epochs);
 }
 
@@ -152,28 +148,21 @@ static bool may_change(const paper_experiment *experiment, const char *name)
 }
 
 /* Every setting of the checkpoint has the value that it would have now. */
-static psgd_status check_same(const paper_experiment *experiment, const checkpoint *file, const settings *now)
+static psgd_status check_same(const paper_experiment *experiment, const checkpoint *file, settings *now)
 {
-    psgd_status status = PSGD_OK;
-    train_setting line;
-    int found = 0, expected = 0;
-    char *copy = psgd__strdup(file->context, file->settings), *at = copy;
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    for (int i = 0; i < now->count; i++) expected += !may_change(experiment, now->list[i].name);
-    while (status == PSGD_OK && psgd__config_next(&at, &line)) {
-        if (may_change(experiment, line.name)) continue;
-        const char *value = value_of(now, line.name);
-        found++;
-        if (value && !strcmp(value, line.value)) continue;
-        status = psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with %s %s, not %s; give it another folder",
-                            file->folder, line.name, line.value, value ? value : "its default");
+    int unmatched = 0;
+    for (int i = 0; i < now->count; i++) unmatched += !may_change(experiment, now->list[i].name);
+    for (int i = 0; i < file->setting_count; i++) {
+        const train_setting *was = &file->settings[i], *is = find(now, was->name);
+        if (may_change(experiment, was->name)) continue;
+        unmatched--;
+        if (is && !strcmp(is->value, was->value)) continue;
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with %s %s, not %s; give it another folder",
+                          file->folder, was->name, was->value, is ? is->value : "its default");
     }
-    if (status == PSGD_OK && found != expected) {
-        status = psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with fewer settings; give it another folder",
-                            file->folder);
-    }
-    psgd__free(file->context, copy);
-    return status;
+    if (unmatched == 0) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s was made with fewer settings; give it another folder",
+                      file->folder);
 }
 
 psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment *experiment,

@@ -1,13 +1,7 @@
 #include "paper/rosenbrock.h"
-#include "core/file.h"
-#include "core/memory.h"
-#include "core/text.h"
 #include "core/sort.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const none[] = {NULL};
 static const char *const fisher[] = {"criterion", "fisher", "damping", "0.1",        "step", "0.01", "norm",
@@ -106,30 +100,4 @@ void psgd__rosenbrock_quartiles(const rosenbrock_runs *runs, int method, int ite
     for (int seed = 0; seed < ROSENBROCK_SEEDS; seed++) sorted[seed] = (*runs)[method][seed][iteration];
     psgd__sort(ROSENBROCK_SEEDS, sorted);
     for (int q = 0; q < 3; q++) quartiles[q] = sorted[(q + 1) * (ROSENBROCK_SEEDS - 1) / 4];
-}
-
-psgd_status psgd__rosenbrock_csv(const rosenbrock_runs *runs, const char *folder)
-{
-    text path = {0};
-    file_writer file;
-    psgd__text_add(&path, "%s/rosenbrock.csv", folder);
-    if (path.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a file name");
-    psgd_status status = psgd__file_create(NULL, path.chars, &file);
-    psgd__text_free(&path);
-    if (status != PSGD_OK) return status;
-
-    status = psgd__file_write(&file, "method,seed,iteration,value\n", 28);
-    for (int m = 0; m < ROSENBROCK_METHODS; m++) {
-        for (int seed = 0; seed < ROSENBROCK_SEEDS; seed++) {
-            for (int i = 0; i <= ROSENBROCK_ITERATIONS && status == PSGD_OK; i++) {
-                char row[96];
-                int length = snprintf(row, sizeof row, "%s,%d,%d,%.17g\n", psgd__rosenbrock_methods[m].name, seed, i,
-                                      (*runs)[m][seed][i]);
-                status = psgd__file_write(&file, row, length);
-            }
-        }
-    }
-    if (status == PSGD_OK) return psgd__file_publish(&file);
-    psgd__file_abandon(&file);
-    return status;
 }

@@ -32,10 +32,8 @@ psgd_status psgd__rosenbrock_run_all(rosenbrock_runs *runs);
 /* Quartiles over the seeds: lower, median, upper. */
 void psgd__rosenbrock_quartiles(const rosenbrock_runs *runs, int method, int iteration, double quartiles[3]);
 
-/* rosenbrock.csv, with columns method, seed, iteration and value; rosenbrock.svg and rosenbrock.png. */
-psgd_status psgd__rosenbrock_csv(const rosenbrock_runs *runs, const char *folder);
-/* rosenbrock/METHOD/metrics.jsonl, the medians, for psgd report. */
-psgd_status psgd__rosenbrock_logs(const rosenbrock_runs *runs, const char *folder);
-psgd_status psgd__rosenbrock_figure(const rosenbrock_runs *runs, const char *folder);
+/* Into the folder: rosenbrock.csv, with columns method, seed, iteration and value; rosenbrock/METHOD/metrics.jsonl, the
+ * medians, for psgd report; rosenbrock.svg and rosenbrock.png. */
+psgd_status psgd__rosenbrock_write(const rosenbrock_runs *runs, const char *folder);
 
 #endif

@@ -91,8 +91,8 @@ psgd_status psgd__checkpoint_write(const trainer *self)
 
 static psgd_status check_file(const char *path, const unsigned char *bytes, int64_t count)
 {
-    const int64_t body = (int64_t)(sizeof(checkpoint_head) + sizeof(uint64_t));
     checkpoint_head head;
+    const int64_t body = (int64_t)(sizeof head + sizeof(uint64_t));
     if (count >= 8 && !memcmp(bytes, magic, 7) && memcmp(bytes, magic, 8) != 0) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s was written by another version of psgd, and this one cannot read it",
                           path);
@@ -130,9 +130,10 @@ psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folde
     checkpoint_head head;
     memcpy(&head, file->bytes, sizeof head);
     file->now = head.now;
-    file->settings = psgd__checkpoint_section(file, "settings", &size);
-    if (file->settings && size > 0 && !file->settings[size - 1]) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_FORMAT, "%s has no settings", path);
+    char *lines = psgd__checkpoint_section(file, "settings", &size);
+    if (!lines || lines[size - 1]) return psgd__fail(PSGD_ERR_FORMAT, "%s has no settings", path);
+    file->setting_count = psgd__config_split(lines, file->settings);
+    return PSGD_OK;
 }
 
 void psgd__checkpoint_close(checkpoint *file)
@@ -140,11 +141,11 @@ void psgd__checkpoint_close(checkpoint *file)
     psgd__free(file->context, file->bytes);
 }
 
-const void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes)
+void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes)
 {
     checkpoint_head head;
     memcpy(&head, file->bytes, sizeof head);
-    const unsigned char *at = file->bytes + sizeof head;
+    unsigned char *at = file->bytes + sizeof head;
     for (int i = 0; i < SECTIONS; at += head.table[i++].bytes) {
         *bytes = head.table[i].bytes;
         if (*bytes > 0 && !strncmp(head.table[i].name, name, sizeof head.table[i].name)) return at;

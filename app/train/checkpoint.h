@@ -8,7 +8,9 @@
 typedef struct checkpoint {
     const psgd_context *context;
     unsigned char *bytes;
-    const char *folder, *settings; /* "name=value\n" lines */
+    const char *folder;
+    train_setting settings[TRAIN_MAX_SETTINGS];
+    int setting_count;
     train_progress now;
 } checkpoint;
 
@@ -19,7 +21,7 @@ psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folde
 void psgd__checkpoint_close(checkpoint *file); /* also where open has failed */
 
 /* A section by name, or NULL. */
-const void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes);
+void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes);
 
 /* Into a run that was created with the settings of the checkpoint. */
 psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self);

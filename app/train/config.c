@@ -79,12 +79,15 @@ void psgd__config_free(train_config *self)
     psgd__free(self->context, self->text);
 }
 
-bool psgd__config_next(char **at, train_setting *setting)
+int psgd__config_split(char *lines, train_setting list[TRAIN_MAX_SETTINGS])
 {
-    char *equals = strchr(*at, '='), *end = strchr(*at, '\n');
-    if (!equals || !end || equals > end) return false;
-    *equals = *end = 0;
-    *setting = (train_setting){*at, equals + 1};
-    *at = end + 1;
-    return true;
+    int count = 0;
+    for (char *equals, *end; count < TRAIN_MAX_SETTINGS; lines = end + 1) {
+        equals = strchr(lines, '=');
+        end = strchr(lines, '\n');
+        if (!equals || !end || equals > end) break;
+        *equals = *end = 0;
+        list[count++] = (train_setting){lines, equals + 1};
+    }
+    return count;
 }

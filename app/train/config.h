@@ -18,7 +18,7 @@ typedef struct train_config {
 psgd_status psgd__config_read(const psgd_context *context, int count, const train_setting *list, train_config *config);
 void psgd__config_free(train_config *config);
 
-/* Cuts the next "name=value\n" off the text at *at, in place; false where there is none. */
-bool psgd__config_next(char **at, train_setting *setting);
+/* Cuts a text of "name=value\n" lines into settings, in place; returns how many. */
+int psgd__config_split(char *lines, train_setting list[TRAIN_MAX_SETTINGS]);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct fit {
     text *summary;
     psgd_precond *precond;
     npy_file v, h, g;
-    int64_t n, size, total, pairs; /* numbers in a tensor, bytes in a number, pairs in the files, pairs an update */
+    int64_t n, size, total, pairs; /* elements of a tensor, bytes of one, pairs in the files, pairs an update */
     char *v_now, *h_now;           /* the pairs of one update */
     char *spare;                   /* one tensor of G, or one factor of Q */
     file_writer files[MAX_FILES];
@@ -28,8 +28,7 @@ typedef struct fit {
 static psgd_status open_tensors(fit *f, const char *path, npy_file *npy, int64_t *count)
 {
     PSGD_TRY(psgd__npy_open(f->context, path, npy));
-    PSGD_TRY(psgd__npy_check_shape(npy, f->job->ndim, f->job->shape, count));
-    return PSGD_OK;
+    return psgd__npy_check_shape(npy, f->job->ndim, f->job->shape, count);
 }
 
 static psgd_status open_inputs(fit *f)
@@ -82,13 +81,11 @@ static psgd_status open_file(fit *f, const char *folder, const char *name, file_
     return status;
 }
 
-static void add_number(text *line, const char *name, double number)
+static void add_number(text *line, const char *before, double number)
 {
-    if (isfinite(number)) {
-        psgd__text_add(line, ", \"%s\": %.17g", name, number);
-    } else {
-        psgd__text_add(line, ", \"%s\": null", name);
-    }
+    char digits[32] = "null";
+    if (isfinite(number)) snprintf(digits, sizeof digits, "%.17g", number);
+    psgd__text_add(line, "%s%s", before, digits);
 }
 
 /* The running average of the criterion; of each factor the condition and the extremes of the diagonal. */
@@ -98,19 +95,13 @@ static psgd_status add_health(fit *f, double value, text *line)
     double found[3][NPY_MAX_DIMS];
     int factors = psgd_precond_factor_count(f->precond);
     if (isfinite(value)) PSGD_TRY(psgd_health_add(f->health, value));
-    add_number(line, "criterion_average", psgd_health_average(f->health));
+    add_number(line, ", \"criterion_average\": ", psgd_health_average(f->health));
     for (int i = 0; i < factors; i++) {
         PSGD_TRY(psgd_precond_factor_health(f->precond, i, &found[0][i], &found[1][i], &found[2][i]));
     }
     for (int k = 0; k < 3; k++) {
         psgd__text_add(line, ", \"%s\": [", names[k]);
-        for (int i = 0; i < factors; i++) {
-            if (isfinite(found[k][i])) {
-                psgd__text_add(line, "%s%.17g", i ? ", " : "", found[k][i]);
-            } else {
-                psgd__text_add(line, "%snull", i ? ", " : "");
-            }
-        }
+        for (int i = 0; i < factors; i++) add_number(line, i ? ", " : "", found[k][i]);
         psgd__text_add(line, "]");
     }
     return PSGD_OK;
@@ -130,16 +121,14 @@ static psgd_status report_update(fit *f, int64_t count)
 
     text line = {.context = f->context};
     psgd__text_add(&line, "{\"update\": %lld", (long long)psgd_precond_updates(f->precond));
-    add_number(&line, "criterion", sum / (double)count);
-    add_number(&line, "condition", condition);
+    add_number(&line, ", \"criterion\": ", sum / (double)count);
+    add_number(&line, ", \"condition\": ", condition);
     psgd_status status = add_health(f, sum / (double)count, &line);
     psgd__text_add(&line, "}\n");
-    if (status != PSGD_OK) {
-        psgd__text_free(&line);
-        return status;
+    if (status == PSGD_OK && line.failed) {
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a line of the report");
     }
-    if (line.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a line of the report");
-    status = psgd__file_write(f->report, line.chars, line.length);
+    if (status == PSGD_OK) status = psgd__file_write(f->report, line.chars, line.length);
     psgd__text_free(&line);
     return status;
 }

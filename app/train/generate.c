@@ -18,20 +18,6 @@ typedef struct speaker {
     double *weight; /* [words] */
 } speaker;
 
-static psgd_status read_config(speaker *self, const checkpoint *file)
-{
-    train_setting list[TRAIN_MAX_SETTINGS];
-    int count = 0;
-    char *copy = psgd__strdup(self->context, file->settings), *at = copy;
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    while (count < TRAIN_MAX_SETTINGS && psgd__config_next(&at, &list[count])) count++;
-    psgd_status status = psgd__config_read(self->context, count, list, &self->config);
-    psgd__free(self->context, copy);
-    if (status != PSGD_OK || self->config.kind->text) return status;
-    return psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s is of the model %s, which has no words to write", file->folder,
-                      self->config.kind->name);
-}
-
 /* Words, each with a zero byte after it. */
 static psgd_status read_vocabulary(speaker *self, const checkpoint *file)
 {
@@ -46,7 +32,11 @@ static psgd_status read_vocabulary(speaker *self, const checkpoint *file)
 
 static psgd_status open_speaker(speaker *self, const checkpoint *file)
 {
-    PSGD_TRY(read_config(self, file));
+    PSGD_TRY(psgd__config_read(self->context, file->setting_count, file->settings, &self->config));
+    if (!self->config.kind->text) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s is of the model %s, which has no words to write",
+                          file->folder, self->config.kind->name);
+    }
     PSGD_TRY(read_vocabulary(self, file));
     model_shape shape = {.ndim = 1, .sample = {1}, .n = 1, .classes = self->words.count};
     model_settings settings = self->config.model;

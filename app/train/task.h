@@ -6,7 +6,6 @@
 #ifndef PSGD_TRAIN_TASK_H
 #define PSGD_TRAIN_TASK_H
 
-#include "report/metrics.h"
 #include "train/config.h"
 
 enum { TASK_MAX_METRICS = 8, TASK_MAX_FACTS = 3 };
@@ -67,9 +66,6 @@ psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool r
 
 /* The state of a graph for another: of its first samples, or moving averages, which know no samples. */
 void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to);
-
-/* Bytes that runs of a graph touch; 0 where there is none. */
-double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product);
 
 void psgd__task_fact(task *self, const char *name, const char *format, ...) PSGD_PRINTF(3, 4);
 

@@ -181,7 +181,7 @@ static void language_describe(const task *base, text *to)
 
 static double language_memory(const task *base)
 {
-    return psgd__task_graph_memory(&((const language *)base)->own, false, false);
+    return (double)psgd_graph_resident_bytes(((const language *)base)->own.graph, false, false);
 }
 
 const task_ops psgd__task_language = {

@@ -259,8 +259,9 @@ static void samples_describe(const task *base, text *to)
 static double samples_memory(const task *base)
 {
     const samples *self = (const samples *)base;
-    return psgd__task_graph_memory(&self->eval, false, false) + psgd__task_graph_memory(&self->rest, false, false) +
-           (sizeof(float) + 2) * (double)(self->train->features * base->full.n);
+    int64_t graphs = psgd_graph_resident_bytes(self->eval.graph, false, false) +
+                     psgd_graph_resident_bytes(self->rest.graph, false, false);
+    return (double)graphs + (sizeof(float) + 2) * (double)(self->train->features * base->full.n);
 }
 
 const task_ops psgd__task_samples = {

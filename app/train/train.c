@@ -182,17 +182,14 @@ static psgd_status open_log(trainer *self, metrics_log **log)
     const train_settings *set = &self->config.settings;
     const task *t = self->task;
     metrics_setting settings[TRAIN_MAX_SETTINGS + TASK_MAX_FACTS];
-    train_setting line;
-    int created, count = 0;
+    int created;
     if (!set->out) return PSGD_OK;
     if (self->resumed) return psgd__metrics_resume(self->context, set->out, self->now.step, log);
     PSGD_TRY(check_folder(self, set->out));
     PSGD_TRY(psgd__folder_create(set->out, &created));
-    char *copy = psgd__strdup(self->context, self->config.text), *at = copy;
+    char *copy = psgd__strdup(self->context, self->config.text);
     if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    while (count < TRAIN_MAX_SETTINGS && psgd__config_next(&at, &line)) {
-        settings[count++] = (metrics_setting){line.name, line.value};
-    }
+    int count = psgd__config_split(copy, settings);
     for (int i = 0; i < t->fact_count; i++) settings[count++] = t->facts[i];
     metrics_header header = {.run = set->name ? set->name : set->out,
                              .method = set->optimizer,

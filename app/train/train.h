@@ -10,6 +10,7 @@
 #include "core/options.h"
 #include "core/text.h"
 #include "model/model.h"
+#include "report/metrics.h"
 #include <psgd/psgd.h>
 
 #define CHECKPOINT_FILE "checkpoint.psgd"
@@ -17,9 +18,7 @@
 
 enum { TRAIN_MAX_SETTINGS = 96 };
 
-typedef struct train_setting {
-    const char *name, *value;
-} train_setting;
+typedef metrics_setting train_setting;
 
 typedef enum hv_choice { HV_EXACT, HV_DIFFERENCE } hv_choice;
 
@@ -59,8 +58,7 @@ typedef struct train_watch {
 /* Everything is opened and checked, nothing written. */
 psgd_status psgd__trainer_create(const psgd_context *context, int count, const train_setting *settings,
                                  trainer **created);
-/* From the checkpoint in a run's folder. Settings given here win over those in it (epochs and steps, for more of them).
- */
+/* From the checkpoint in a run's folder. Settings given here win over those in it: epochs and steps, say. */
 psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder, int count,
                                  const train_setting *settings, trainer **created);
 void psgd__trainer_free(trainer *self);
@@ -89,9 +87,13 @@ psgd_status psgd__trainer_describe(trainer *self, text *to);
 
 psgd_status psgd__trainer_save_weights(const trainer *self, const char *path);
 psgd_status psgd__trainer_load_weights(trainer *self, const char *path);
-int64_t psgd__trainer_step(const trainer *self);
-const char *psgd__trainer_folder(const trainer *self);
-const char *psgd__trainer_note(const trainer *self); /* a sentence about the data worth telling, or "" */
+
+typedef struct train_state {
+    int64_t step;
+    const char *folder; /* NULL where nothing is written */
+    const char *note;   /* a sentence about the data worth telling, or "" */
+} train_state;
+train_state psgd__trainer_state(const trainer *self);
 
 /* Samples count words after EOS_WORD from the language model of a run, with its best weights, and hands each to say. */
 psgd_status psgd__generate(const psgd_context *context, const char *folder, int64_t count, double temperature,

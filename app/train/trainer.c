@@ -7,11 +7,6 @@
 #include "core/memory.h"
 #include "train/checkpoint.h"
 
-double psgd__task_graph_memory(const train_graph *g, bool gradient, bool product)
-{
-    return (double)psgd_graph_resident_bytes(g->graph, gradient, product);
-}
-
 /* theta and gradient, and best weights; v and h, and one of each more; the state, and a copy of it in a checkpoint. */
 double psgd__trainer_memory(const trainer *self)
 {
@@ -20,8 +15,8 @@ double psgd__trainer_memory(const trainer *self)
     double element = (double)psgd_dtype_size(self->config.dtype),
            parameters = (double)psgd_graph_parameters(t->full.graph);
     double slabs = (t->ops->keeps_best ? 3 : 2) + (products ? 2 * (double)(self->pairs + 1) : 0);
-    double bytes = slabs * parameters * element + psgd__task_graph_memory(&t->full, true, products) +
-                   psgd__task_graph_memory(&t->part, true, true) + t->ops->memory(t);
+    double bytes = slabs * parameters * element + (double)psgd_graph_resident_bytes(t->full.graph, true, products) +
+                   (double)psgd_graph_resident_bytes(t->part.graph, true, true) + t->ops->memory(t);
     return bytes + (self->optimizer ? 2 * (double)psgd_optimizer_state_bytes(self->optimizer) : 0);
 }
 
@@ -182,12 +177,12 @@ psgd_status psgd__trainer_create(const psgd_context *context, int count, const t
     self->now.best = HUGE_VAL;
     self->now.valid = NAN;
     psgd_status status = prepare(self, count, settings);
-    if (status != PSGD_OK) {
+    if (status == PSGD_OK) {
+        *created = self;
+    } else {
         psgd__trainer_free(self);
-        return status;
     }
-    *created = self;
-    return PSGD_OK;
+    return status;
 }
 
 void psgd__trainer_free(trainer *self)
@@ -204,54 +199,39 @@ void psgd__trainer_free(trainer *self)
 }
 
 /* The settings of the checkpoint, followed by those given now. */
-static psgd_status recreate(const psgd_context *context, const checkpoint *file, int count,
-                            const train_setting *settings, trainer **created)
+static psgd_status recreate(const checkpoint *file, int count, const train_setting *settings, trainer **created)
 {
-    train_setting all[TRAIN_MAX_SETTINGS], line;
-    char *copy = psgd__strdup(context, file->settings), *at = copy;
+    train_setting all[TRAIN_MAX_SETTINGS];
     int used = 0;
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    while (used < TRAIN_MAX_SETTINGS && psgd__config_next(&at, &line)) {
+    for (int k = 0; k < file->setting_count; k++) {
         bool replaced = false;
-        for (int i = 0; i < count; i++) replaced = replaced || !strcmp(settings[i].name, line.name);
-        if (!replaced) all[used++] = line;
+        for (int i = 0; i < count; i++) replaced = replaced || !strcmp(settings[i].name, file->settings[k].name);
+        if (!replaced) all[used++] = file->settings[k];
     }
     for (int i = 0; i < count && used < TRAIN_MAX_SETTINGS; i++) all[used++] = settings[i];
-    psgd_status status = psgd__trainer_create(context, used, all, created);
-    psgd__free(context, copy);
-    return status;
+    return psgd__trainer_create(file->context, used, all, created);
 }
 
 psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder, int count,
                                  const train_setting *settings, trainer **created)
 {
-    checkpoint file = {0};
+    checkpoint file;
     trainer *self = NULL;
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
-    if (status == PSGD_OK) status = recreate(context, &file, count, settings, &self);
+    if (status == PSGD_OK) status = recreate(&file, count, settings, &self);
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
-    if (status != PSGD_OK) {
+    if (status == PSGD_OK) {
+        *created = self;
+    } else {
         psgd__trainer_free(self);
-        return status;
     }
-    *created = self;
-    return PSGD_OK;
+    return status;
 }
 
-int64_t psgd__trainer_step(const trainer *self)
+train_state psgd__trainer_state(const trainer *self)
 {
-    return self->now.step;
-}
-
-const char *psgd__trainer_folder(const trainer *self)
-{
-    return self->config.settings.out;
-}
-
-const char *psgd__trainer_note(const trainer *self)
-{
-    return self->task->note;
+    return (train_state){self->now.step, self->config.settings.out, self->task->note};
 }
 
 train_reading psgd__trainer_reading(const trainer *self)

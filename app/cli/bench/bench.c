@@ -1,12 +1,9 @@
 /* psgd bench: how fast the library runs here, compared with the limits of the machine. */
 #include "cli/bench/bench.h"
-#include "cli/verbs.h"
+#include "cli/cli.h"
 
 #include <psgd/threads.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef PSGD_COMMIT
 #define PSGD_COMMIT "unknown"
@@ -36,12 +33,11 @@ static void print_machine(bool json)
     printf(format, cpu, psgd_threads(), psgd_version(), PSGD_COMMIT);
 }
 
-static int run(const cli_args *args)
+static psgd_status run(const cli_args *args)
 {
-    bool optim = args->positional_count == 1 && !strcmp(args->positional[0], "optim");
-    bool images = args->positional_count == 1 &&
-                  (!strcmp(args->positional[0], "images") || !strcmp(args->positional[0], "pictures"));
-    if (!optim && !images && (args->positional_count != 1 || strcmp(args->positional[0], "groups"))) {
+    const char *what = args->positional_count == 1 ? args->positional[0] : "", *clock = cli_value(args, "clock");
+    bool optim = !strcmp(what, "optim"), images = !strcmp(what, "images") || !strcmp(what, "pictures");
+    if (!optim && !images && strcmp(what, "groups")) {
         return cli_wrong_use("psgd bench measures 'groups', 'optim' or 'images': psgd bench groups [--quick] [--json]");
     }
     if (images && !cli_value(args, "data")) return cli_wrong_use("psgd bench images needs --data DIR");
@@ -49,25 +45,19 @@ static int run(const cli_args *args)
                                .json = cli_value(args, "json") != NULL,
                                .spec = cli_value(args, "spec"),
                                .shape = cli_value(args, "shape")};
-    const char *dtype = cli_value(args, "dtype");
-    if (dtype && !cli_dtype(dtype, &settings.dtype)) return EXIT_WRONG_USE;
-    const char *clock = cli_value(args, "clock");
-    if (clock && strcmp(clock, "wall") && strcmp(clock, "processor")) {
-        return cli_wrong_use("--clock is wall or processor, not '%s'", clock);
-    }
+    PSGD_TRY(cli_dtype(args, &settings.dtype));
     if (clock && !strcmp(clock, "processor")) {
         if (psgd_threads() > 1) {
             return cli_wrong_use("--clock processor adds up threads; run it with OMP_NUM_THREADS=1");
         }
         bench_use_processor_time();
+    } else if (clock && strcmp(clock, "wall")) {
+        return cli_wrong_use("--clock is wall or processor, not '%s'", clock);
     }
-    int wrong = optim || images ? EXIT_SUCCESS : bench_groups_check(&settings);
-    if (wrong) return wrong;
+    if (!optim && !images) PSGD_TRY(bench_groups_check(&settings));
     print_machine(settings.json);
-    psgd_status status = optim    ? bench_optim(&settings)
-                         : images ? bench_images(cli_value(args, "data"))
-                                  : bench_groups(&settings);
-    return status == PSGD_OK ? EXIT_SUCCESS : cli_status(status);
+    if (images) return bench_images(cli_value(args, "data"));
+    return optim ? bench_optim(&settings) : bench_groups(&settings);
 }
 
 static const cli_flag flags[] = {

@@ -32,13 +32,12 @@ typedef struct bench_work {
     double resident; /* bytes that an op goes through: below 64 MB a cache may hold them */
 } bench_work;
 
+/* The shapes that a spec is measured on, a space between them; --quick takes those with a star only. */
 typedef struct bench_case {
-    const char *spec, *shape;
-    bool quick; /* also run with --quick */
+    const char *spec, *shapes;
 } bench_case;
 
-extern const bench_case bench_cases[];
-extern const int bench_case_count;
+extern const bench_case bench_cases[]; /* ends with a NULL spec */
 
 /* false where nothing is counted for this spec. */
 bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work);
@@ -68,8 +67,8 @@ typedef struct bench_settings {
     const char *spec, *shape; /* only this one, where not NULL */
 } bench_settings;
 
-/* The status to exit with, after one sentence, where spec or shape are wrong or nothing is to be measured; else 0. */
-int bench_groups_check(const bench_settings *settings);
+/* Fails where spec or shape are wrong or nothing is to be measured. */
+psgd_status bench_groups_check(const bench_settings *settings);
 psgd_status bench_groups(const bench_settings *settings); /* of settings that passed that check */
 psgd_status bench_optim(const bench_settings *settings);  /* of the settings only quick counts */
 psgd_status bench_images(const char *folder);

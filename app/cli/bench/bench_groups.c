@@ -6,8 +6,6 @@
 #include "core/memory.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const op_names[BENCH_OPS] = {"update", "apply", "step"};
@@ -151,34 +149,27 @@ static void print_result(const bench_run *run, const bench_result *result)
     fflush(stdout);
 }
 
-static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const char *source,
+static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const char *spec,
                             const char *shape)
 {
-    bench_run run = {.settings = settings, .spec = source, .shape_word = shape, .n = 1};
+    bench_run run = {.settings = settings, .spec = spec, .shape_word = shape, .n = 1};
     bench_result result = {0};
-    cli_shape(shape, &run.ndim, run.shape);
+    PSGD_TRY(cli_shape(shape, &run.ndim, run.shape));
     for (int i = 0; i < run.ndim; i++) run.n *= run.shape[i];
-    size_t size = psgd_dtype_size(settings->dtype);
-    PSGD_TRY(psgd_precond_create(NULL, source, run.ndim, run.shape, settings->dtype, NULL, &run.precond));
-    run.v = psgd__alloc(NULL, run.n, size);
-    run.h = psgd__alloc(NULL, run.n, size);
-    run.direction = psgd__alloc(NULL, run.n, size);
-    run.theta = psgd__alloc(NULL, run.n, size);
-    bool room = run.v && run.h && run.direction && run.theta;
-    psgd_status status = room ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
-    if (status == PSGD_OK) {
-        psgd_normal_fill(settings->dtype, 1, 0, 0, 0, run.n, run.v);
-        psgd_normal_fill(settings->dtype, 1, 1, 0, 0, run.n, run.h);
-        memset(run.direction, 0, (size_t)run.n * size);
-        memset(run.theta, 0, (size_t)run.n * size);
-        status = measure(&run, probe, &result);
+    size_t bytes = (size_t)run.n * psgd_dtype_size(settings->dtype);
+    PSGD_TRY(psgd_precond_create(NULL, spec, run.ndim, run.shape, settings->dtype, NULL, &run.precond));
+    char **arrays[] = {&run.v, &run.h, &run.direction, &run.theta};
+    psgd_status status = PSGD_OK;
+    for (int i = 0; i < 4 && status == PSGD_OK; i++) {
+        *arrays[i] = psgd__alloc(NULL, (int64_t)bytes, 1);
+        if (!*arrays[i]) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
+        if (i < 2 && *arrays[i]) psgd_normal_fill(settings->dtype, 1, (uint64_t)i, 0, 0, run.n, *arrays[i]);
+        if (i >= 2 && *arrays[i]) memset(*arrays[i], 0, bytes); /* its pages are there */
     }
+    if (status == PSGD_OK) status = measure(&run, probe, &result);
     if (status == PSGD_OK) print_result(&run, &result);
     psgd_precond_free(run.precond);
-    psgd__free(NULL, run.v);
-    psgd__free(NULL, run.h);
-    psgd__free(NULL, run.direction);
-    psgd__free(NULL, run.theta);
+    for (int i = 0; i < 4; i++) psgd__free(NULL, *arrays[i]);
     return status;
 }
 
@@ -226,25 +217,40 @@ static void print_limits(const bench_settings *settings, const bench_probe *prob
            unit * bench_quantile(&product, 0.5));
 }
 
-/* Whether a case of the list is asked for; with both a spec and a shape, these are measured and not the list. */
-static bool wanted(const bench_settings *settings, const bench_case *c)
+/* Measures the cases that are asked for, or only counts them where there is no probe. With both a spec and a shape
+ * these are the case, listed or not. */
+static psgd_status run_cases(const bench_settings *settings, const bench_probe *probe, int *count)
 {
-    return (!settings->spec || !strcmp(settings->spec, c->spec)) &&
-           (!settings->shape || !strcmp(settings->shape, c->shape)) && (c->quick || !settings->quick);
+    const bench_case own[] = {{settings->spec, settings->shape}, {0}};
+    bool is_own = settings->spec && settings->shape;
+    for (const bench_case *c = is_own ? own : bench_cases; c->spec; c++) {
+        if (settings->spec && strcmp(settings->spec, c->spec) != 0) continue;
+        size_t length;
+        for (const char *at = c->shapes; *at; at += length + (at[length] == ' ')) {
+            char shape[1024];
+            bool quick = *at == '*';
+            at += quick;
+            length = strcspn(at, " ");
+            snprintf(shape, sizeof shape, "%.*s", (int)length, at);
+            if (settings->shape && strcmp(settings->shape, shape) != 0) continue;
+            if (settings->quick && !quick && !is_own) continue;
+            ++*count;
+            if (probe) PSGD_TRY(run_case(settings, probe, c->spec, shape));
+        }
+    }
+    return PSGD_OK;
 }
 
-int bench_groups_check(const bench_settings *settings)
+psgd_status bench_groups_check(const bench_settings *settings)
 {
-    int ndim;
+    int ndim, count = 0;
     int64_t shape[32];
-    if (settings->shape && !cli_shape(settings->shape, &ndim, shape)) return EXIT_WRONG_USE;
+    if (settings->shape) PSGD_TRY(cli_shape(settings->shape, &ndim, shape));
     if (settings->shape && settings->spec) {
-        return cli_status(
-            psgd_group_cost(NULL, settings->spec, ndim, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL));
+        return psgd_group_cost(NULL, settings->spec, ndim, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL);
     }
-    for (int i = 0; i < bench_case_count; i++) {
-        if (wanted(settings, &bench_cases[i])) return EXIT_SUCCESS;
-    }
+    PSGD_TRY(run_cases(settings, NULL, &count));
+    if (count > 0) return PSGD_OK;
     return cli_wrong_use("no case%s has the %s '%s'; with both --spec and --shape any group is measured",
                          settings->quick ? " of --quick" : "", settings->spec ? "spec" : "shape",
                          settings->spec ? settings->spec : settings->shape);
@@ -253,16 +259,11 @@ int bench_groups_check(const bench_settings *settings)
 psgd_status bench_groups(const bench_settings *settings)
 {
     bench_probe probe;
+    int count = 0;
     if (!bench_probe_create(&probe)) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to measure the machine with");
     print_limits(settings, &probe);
     measure_normals(settings, &probe);
-    psgd_status status = PSGD_OK;
-    bool own = settings->spec && settings->shape;
-    if (own) status = run_case(settings, &probe, settings->spec, settings->shape);
-    for (int i = 0; !own && i < bench_case_count && status == PSGD_OK; i++) {
-        const bench_case *c = &bench_cases[i];
-        if (wanted(settings, c)) status = run_case(settings, &probe, c->spec, c->shape);
-    }
+    psgd_status status = run_cases(settings, &probe, &count);
     bench_probe_free(&probe);
     return status;
 }
