@@ -44,10 +44,10 @@ static psgd_status lstm_check(psgd_op_call *call)
     return PSGD_OK;
 }
 
-/* The cell of hidden unit i at time t, for all four kernels. */
-static la_lstm cell_at(const psgd_op_call *call, const lstm_memory *m, const recurrent *r, int64_t t, int64_t i)
+/* The cells from this offset into [hidden, n] on at time t, for all four kernels. */
+static la_lstm cell_at(const psgd_op_call *call, const lstm_memory *m, const recurrent *r, int64_t t, int64_t offset)
 {
-    int64_t step = r->hidden * r->n, row = i * r->n + r->from, at = t * step + row;
+    int64_t step = r->hidden * r->n, row = offset + r->from, at = t * step + row;
     const real *state = call->state;
     la_lstm cell = {
         .c = m->c + at,
@@ -80,29 +80,19 @@ enum { CELLS = 1024 };
 
 /* Cells of one time whose rows lie one after the other. */
 typedef struct flat_cells {
-    la_lstm first;
-    int64_t count;
+    const psgd_op_call *call;
+    const lstm_memory *memory;
+    const recurrent *r;
+    int64_t t;
     cell_kernel *kernel;
 } flat_cells;
 
 static void run_cell_block(void *data, int64_t block)
 {
     const flat_cells *all = data;
-    la_lstm cell = all->first;
-    int64_t from = block * CELLS, count = all->count - from < CELLS ? all->count - from : CELLS;
-    real **const own[] = {&cell.c, &cell.s, &cell.h, &cell.tc, &cell.ts, &cell.th, &cell.dct, &cell.dc, &cell.tdc};
-    const real **const read[] = {&cell.c0, &cell.tc0, &cell.dh, &cell.tdh};
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
-        if (*own[i]) *own[i] += from;
-    }
-    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) *read[i] += from;
-    for (int g = 0; g < 4; g++) {
-        cell.a[g] += from;
-        cell.ta[g] += from;
-        cell.da[g] += from;
-        cell.tda[g] += from;
-    }
-    all->kernel(count, &cell);
+    int64_t from = block * CELLS, rest = all->r->hidden * all->r->n - from;
+    la_lstm cell = cell_at(all->call, all->memory, all->r, all->t, from);
+    all->kernel(rest < CELLS ? rest : CELLS, &cell);
 }
 
 static void clear_rows(const recurrent *r, real *to)
@@ -117,12 +107,13 @@ static void run_cells(const psgd_op_call *call, const recurrent *r, int64_t t, r
     lstm_memory m = memory_of(call);
     if (pass >= backward_pass && t == r->times - 1) clear_rows(r, (pass == backward_pass ? m.dc : m.tdc) + r->from);
     if (r->count == r->n) {
-        flat_cells all = {cell_at(call, &m, r, t, 0), r->hidden * r->n, kernels[pass]};
-        la_parallel((all.count + CELLS - 1) / CELLS, 50 * (double)all.count, run_cell_block, &all);
+        int64_t count = r->hidden * r->n;
+        flat_cells all = {call, &m, r, t, kernels[pass]};
+        la_parallel((count + CELLS - 1) / CELLS, 50 * (double)count, run_cell_block, &all);
         return;
     }
     for (int64_t i = 0; i < r->hidden; i++) {
-        la_lstm cell = cell_at(call, &m, r, t, i);
+        la_lstm cell = cell_at(call, &m, r, t, i * r->n);
         kernels[pass](r->count, &cell);
     }
 }

@@ -106,8 +106,7 @@ void psgd__check_symmetric(const check *k, const real *A, const real *B, int sig
 
 view psgd__check_fibres_of(const check *k, real *x)
 {
-    view X = view_rows(x, k->n, k->fibres);
-    return X;
+    return view_rows(x, k->n, k->fibres);
 }
 
 void psgd__check_project(check *k, real *A, real *B, int sign, bool accumulate, real *R)

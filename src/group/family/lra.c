@@ -9,7 +9,6 @@
 #include "group/family/small_matrix.h"
 #include "la/array/dispatch.h"
 #include "la/la.h"
-#include "la/array/columns.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,9 +46,10 @@ static psgd_status lra_create(const group_args *args, group **created)
     return psgd__group_reals(args, self, LRA_M + 2 * r * r, &self->memory);
 }
 
-void psgd__lra_begin(lra *self, double scale)
+void psgd__lra_reset(group *base, double scale)
 {
-    int64_t n = self->base.n, r = self->r;
+    lra *self = (lra *)base;
+    int64_t n = base->n, r = self->r;
     rng_stream stream = psgd__rng_stream(0, RNG_INIT, (uint64_t)n, (uint64_t)r);
     real size = (real)(1 / sqrt((double)n));
     for (int64_t i = 0; i < n; i++) self->d[i] = (real)scale;
@@ -61,11 +61,6 @@ void psgd__lra_begin(lra *self, double scale)
     memset(self->memory, 0, (size_t)(LRA_M + 2 * r * r) * sizeof(real));
     for (int64_t i = 0; i < r; i++) self->memory[LRA_M + i * r + i] = 1;
     self->whitened = NULL;
-}
-
-static void lra_reset(group *self, double scale)
-{
-    psgd__lra_begin((lra *)self, scale);
 }
 
 void psgd__lra_matrix(const lra *self, double **M, double **inverse)
@@ -155,6 +150,15 @@ typedef struct whitening {
     const double *add_a, *add_b; /* NULL in the first pass */
 } whitening;
 
+void psgd__lra_project(const lra *self, const la_chunk *rows, const real *a, const real *b, double *sums)
+{
+    int64_t n = self->base.n, r = self->r;
+    la_panel_dots(self->v, n, r, rows, a, sums + VA * r);
+    la_panel_dots(self->u, n, r, rows, a, sums + UA * r);
+    la_panel_dots(self->v, n, r, rows, b, sums + VB * r);
+    la_panel_dots(self->u, n, r, rows, b, sums + UB * r);
+}
+
 static void visit_whiten(void *data, const la_chunk *rows)
 {
     const whitening *f = data;
@@ -172,10 +176,7 @@ static void visit_whiten(void *data, const la_chunk *rows)
     }
     la_panel_add(self->u, n, r, rows, f->add_a, a);
     la_panel_add(self->v, n, r, rows, f->add_b, b);
-    la_panel_dots(self->v, n, r, rows, a, sums + VA * r);
-    la_panel_dots(self->u, n, r, rows, a, sums + UA * r);
-    la_panel_dots(self->v, n, r, rows, b, sums + VB * r);
-    la_panel_dots(self->u, n, r, rows, b, sums + UB * r);
+    psgd__lra_project(self, rows, a, b, sums);
 }
 
 static void lra_whiten(const group *self, view A, view B)
@@ -248,7 +249,7 @@ const group_ops GROUP_OPS(lra) = {
              .place = PLACE_VECTOR},
     .fused = &lra_fused,
     .create = lra_create,
-    .reset = lra_reset,
+    .reset = psgd__lra_reset,
     .act = lra_act,
     .size = lra_size,
     .state = lra_state,

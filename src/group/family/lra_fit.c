@@ -6,11 +6,10 @@
  * for v. The step of U is I + UV' <- (I - cR)(I + UV') with R = (aa' - bb')VV', that of V the same with R = UU'(aa' -
  * bb'): these R are what is normalised. M = I + V'U follows exactly, M <- (I - c (xx' - yy'))M with x = V'a, y = V'b
  * (or U'a, U'b), and is recomputed every REFRESH_EVERY updates. */
-#include "group/family/lra_fit.h"
+#include "group/family/lra.h"
 #include "group/family/small_matrix.h"
 #include "la/array/dispatch.h"
 #include "la/la.h"
-#include "la/array/columns.h"
 
 #include <float.h>
 #include <math.h>
@@ -21,15 +20,9 @@ enum { REFRESH_EVERY = 16, BALANCE_EVERY = 128 };
 static void visit_projections(void *data, const la_chunk *rows)
 {
     const lra_fitting *f = data;
-    const lra *l = f->self;
-    int64_t n = l->base.n, r = l->r;
     for (int64_t k = 0; k < f->pairs; k++) {
         const real *a = f->A.x + k * f->A.ld + rows->from, *b = f->B.x + k * f->B.ld + rows->from;
-        double *sums = rows->sums + 4 * k * r;
-        la_panel_dots(l->v, n, r, rows, a, sums + VA * r);
-        la_panel_dots(l->u, n, r, rows, a, sums + UA * r);
-        la_panel_dots(l->v, n, r, rows, b, sums + VB * r);
-        la_panel_dots(l->u, n, r, rows, b, sums + UB * r);
+        psgd__lra_project(f->self, rows, a, b, rows->sums + 4 * k * f->self->r);
     }
 }
 
@@ -260,23 +253,13 @@ static void balance(lra *l, group_fit *how)
     double u = (double)la_max_abs(panel, l->u), v = (double)la_max_abs(panel, l->v);
     if (!(u > 0) || !(v > 0)) return;
     if (!(u * v * (double)REAL_EPSILON < 1)) {
-        double scale = (double)la_max_abs(l->base.n, l->d);
-        psgd__lra_begin(l, scale);
+        psgd__lra_reset(&l->base, (double)la_max_abs(l->base.n, l->d));
         how->skipped++;
         return;
     }
     int shift = (int)lround(log2(v / u) / 2);
     la_scale(panel, (real)ldexp(1, shift), l->u);
     la_scale(panel, (real)ldexp(1, -shift), l->v);
-}
-
-static void load_projections(lra_fitting *f, bool there)
-{
-    lra *l = f->self;
-    double *sums = psgd__work_at(l->base.work, l->sums);
-    if (there) return;
-    la_sweep(l->base.n, visit_projections, f, 4 * f->pairs * l->r, 0, sums);
-    memcpy(lra_projection(l, 0, VA), sums, (size_t)(4 * f->pairs * l->r) * sizeof(double));
 }
 
 void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
@@ -286,7 +269,10 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
     int turn = (int)l->memory[LRA_TURN];
     double *M, *inverse, *sums = psgd__work_at(self->work, l->sums);
     lra_fitting f = {.self = l, .pairs = pairs, .A = pair->A, .B = pair->B, .on_v = turn % 2 == 1};
-    load_projections(&f, l->whitened == pair->A.x && !pair->scaled);
+    if (l->whitened != pair->A.x || pair->scaled) {
+        la_sweep(self->n, visit_projections, &f, 4 * pairs * r, 0, sums);
+        memcpy(lra_projection(l, 0, VA), sums, (size_t)(4 * pairs * r) * sizeof(double));
+    }
     l->whitened = NULL;
 
     double *solved = sums + la_sweep_room(6 * pairs, 3), *turned = solved + 2 * pairs * r;

@@ -1,7 +1,6 @@
 /* How large R = (aa' - bb')VV', or UU'(aa' - bb'), of a step of U or V is: its largest entry, its spectral norm, and
  * that of the sum instead of the difference, without multiplying it out. */
-#include "group/family/lra_fit.h"
-#include "la/array/columns.h"
+#include "group/family/lra.h"
 
 #include <math.h>
 #include <string.h>
