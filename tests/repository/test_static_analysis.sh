@@ -9,4 +9,5 @@ if grep -q '^PSGD_SANITIZE:STRING=.' "$2/CMakeCache.txt"; then
 fi
 # With -j it looks at one file at a time: across files it takes the names that PSGD_TYPED makes for one another.
 cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance --inline-suppr \
-    --suppressions-list=scripts/cppcheck-suppressions -j 2 -I include -I src -I app -DPSGD_TYPED_SOURCE -D__GNUC__=12 src app
+    --suppressions-list=scripts/cppcheck-suppressions -j 2 -I include -I src -I app -DPSGD_TYPED_SOURCE \
+    -DPSGD_ISA=portable -D__GNUC__=12 src app
