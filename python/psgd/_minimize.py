@@ -280,4 +280,4 @@ def scipy_method(
 
 def minimize_options() -> str:
     """What each option of ``minimize`` does, a line each."""
-    return help_text(lib.psgd_minimize_options_text)
+    return help_text(lib.psgd_minimize_option)

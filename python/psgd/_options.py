@@ -3,9 +3,12 @@ from __future__ import annotations
 
 import ctypes
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, List, Mapping
+from itertools import count, takewhile
+from typing import Any, Callable, Iterator, Mapping
 
-from ._lib import c_text, check, lib, text
+from ._lib import c_text, check, lib
+
+_VALUES = {0: "X", 1: "N", 2: "yes|no", 4: "TEXT"}  # by psgd_option_type; choices show their words
 
 
 def option_text(name: str, value: Any) -> bytes:
@@ -26,13 +29,6 @@ def option_text(name: str, value: Any) -> bytes:
     return repr(number).encode()
 
 
-def help_text(function: Callable[..., int]) -> str:
-    """What the options of psgd_*_options_text do, a line each."""
-    found = ctypes.c_void_p()
-    check(function(None, ctypes.byref(found)))
-    return text(None, found)
-
-
 class OptionInfo(ctypes.Structure):
     """psgd_option_info."""
 
@@ -43,12 +39,25 @@ class OptionInfo(ctypes.Structure):
     ]  # fmt: skip
 
 
-def option_names(describe: Callable[[int, Any], int]) -> List[str]:
-    """The options that a psgd_*_option describes, as C spells them."""
-    info, names = OptionInfo(), []  # type: ignore[var-annotated]
-    while describe(len(names), ctypes.byref(info)):
-        names.append(info.name.decode())
-    return names
+def options_of(describe: Callable[[int, Any], int]) -> Iterator[OptionInfo]:
+    """The options that a psgd_*_option describes."""
+    for index in count():
+        info = OptionInfo()
+        if not describe(index, ctypes.byref(info)):
+            return
+        yield info
+
+
+def help_text(describe: Callable[[int, Any], int]) -> str:
+    """What these options do and their defaults, a line each, as --help of the command shows them."""
+    lines = []
+    for info in options_of(describe):
+        value = _VALUES.get(info.type) or b"|".join(takewhile(bool, map(info.choices.__getitem__, count()))).decode()
+        left = f"--{info.name.decode()} {value}"
+        gap = "\n" + " " * 37 if len(left) > 34 else ""
+        default = f" [{info.default_value.decode()}]" if info.default_value else ""
+        lines.append(f"  {left:34} {gap}{info.help.decode()}{default}\n")
+    return "".join(lines)
 
 
 @contextmanager

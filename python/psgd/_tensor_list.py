@@ -12,7 +12,7 @@ from torch import Tensor
 from ._arrays import c_shape, dtype_code
 from ._errors import UnsupportedError
 from ._lib import c_text, check, lib
-from ._options import option_list, option_names
+from ._options import option_list, options_of
 from ._units import Unit
 from .context import Context, Handle, context_handle, finish
 from .joint import JointPreconditioner
@@ -28,11 +28,14 @@ def _keyword(option: str) -> str:
     return "precond_" + name if name.split("_")[0] == "step" else name
 
 
-KEYWORDS: Dict[str, str] = {
-    _keyword(option): option for option in option_names(partial(lib.psgd_optimizer_option, None)) if option not in _OWN
-}
+def _keywords(describe: Any) -> Dict[str, str]:
+    names = [info.name.decode() for info in options_of(describe)]
+    return {_keyword(option): option for option in names if option not in _OWN}
+
+
+KEYWORDS = _keywords(partial(lib.psgd_optimizer_option, None))
 _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from step to step at no cost
-_FIT = {_keyword(option): option for option in option_names(lib.psgd_precond_option)}
+_FIT = _keywords(lib.psgd_precond_option)
 
 
 class CTensor(Structure):

@@ -67,17 +67,11 @@ class Group:
         name, sizes, code = c_text(spec, "spec"), shape_tuple(shape), dtype_code(dtype)
         counts = (ctypes.c_int64 * 2)()
         costs = (ctypes.c_double * 4)()
-        at = ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_double)
-        finish(
-            context,
-            lib.psgd_group_cost(
-                handle, name, len(sizes), c_shape(sizes), code,
-                *(ctypes.cast(ctypes.byref(counts, 8 * i), at[0]) for i in range(2)),
-                *(ctypes.cast(ctypes.byref(costs, 8 * i), at[1]) for i in range(4)),
-            ),
-        )  # fmt: skip
+        given = handle, name, len(sizes), c_shape(sizes), code
+        to = [ctypes.byref(counts, 8 * i) for i in range(2)] + [ctypes.byref(costs, 8 * i) for i in range(4)]
+        finish(context, lib.psgd_group_cost(*given, *to))
         tree = ctypes.c_void_p()
-        finish(context, lib.psgd_group_tree(handle, name, len(sizes), c_shape(sizes), code, ctypes.byref(tree)))
+        finish(context, lib.psgd_group_tree(*given, ctypes.byref(tree)))
         self._tree = text(handle, tree).rstrip("\n")
         self.spec, self.shape, self.dtype, self.context = spec, sizes, DTYPES[code], context
         self.size, self.bytes = counts[0], counts[1]

@@ -10,9 +10,9 @@ import numpy as np
 from ._arrays import SIZES, address, c_shape, empty_like, is_tensor, shape_tuple
 from ._errors import SpecError
 from ._lib import lib
-from .context import Context, finish
+from .context import Context
 from .group import Shape
-from .precond import OPERATORS, Preconditioner, _bump_version
+from .precond import Preconditioner, _bump_version
 
 
 class JointPreconditioner(Preconditioner):
@@ -27,6 +27,7 @@ class JointPreconditioner(Preconditioner):
     lra(r), splu(r), sums of them. Lists have one array for each tensor, of its shape and of the one type of all.
     Options, states, pickles and copies are those of ``psgd.Preconditioner``; an update is from one pair."""
 
+    _name = "psgd.JointPreconditioner"
     shapes: Tuple[Tuple[int, ...], ...] = ()
 
     def __init__(
@@ -55,39 +56,32 @@ class JointPreconditioner(Preconditioner):
 
     def update(self, v: Optional[Sequence[Any]], h: Sequence[Any]) -> None:
         """One update of Q from a pair that comes as a list of arrays each: see ``Preconditioner.update``."""
-        own = self._own()
-        hs = self._arrays(h, "h")
-        vs = None if v is None else self._arrays(v, "v")
-        with self._lock:
-            finish(self._context, lib.psgd_precond_update_segments(own, _pointers(vs), _pointers(hs)))
+        self._own()
+        self._call(lib.psgd_precond_update_segments, *self._pair(v, h, self.shapes))
 
     def apply(self, g: Sequence[Any], out: Optional[Sequence[Any]] = None, what: str = "P") -> List[Any]:
         """P g as a list, or another operator: see ``Preconditioner.apply``. ``out`` may have arrays of ``g`` in it."""
-        own = self._own()
-        if not isinstance(what, str) or what not in OPERATORS:
-            raise ValueError(f"what must be one of {', '.join(OPERATORS)}, not {what!r}")
+        self._own()
+        operator = self._operator(what)
         gs = self._arrays(g, "g")
         outs = [empty_like(x, x.shape) for x, _ in gs] if out is None else out
         to = self._arrays(outs, "out", write=True)
         self._refuse_overlap([at for _, at in to])
-        with self._lock:
-            finish(self._context, lib.psgd_precond_apply_segments(own, OPERATORS[what], _pointers(gs), _pointers(to)))
+        self._call(lib.psgd_precond_apply_segments, operator, _pointers(gs), _pointers(to))
         written = [x for x, _ in to]
         for x in filter(is_tensor, written):
             _bump_version(x)
         return written
 
     def criterion(self, v: Optional[Sequence[Any]], h: Sequence[Any]) -> float:
-        """h'Ph + v'P^-1 v for this pair: what the fit makes small in the mean. v may be None where it is integrated
-        out."""
-        own = self._own()
-        hs = self._arrays(h, "h")
-        vs = None if v is None else self._arrays(v, "v")
+        """h'Ph + v'P^-1 v for this pair: see ``Preconditioner.criterion``."""
+        self._own()
         value = ctypes.c_double()
-        with self._lock:
-            status = lib.psgd_precond_criterion_segments(own, _pointers(vs), _pointers(hs), ctypes.byref(value))
-            finish(self._context, status)
+        self._call(lib.psgd_precond_criterion_segments, *self._pair(v, h, self.shapes), ctypes.byref(value))
         return value.value
+
+    def _at(self, x: Any, name: str, shape: Any) -> Any:
+        return _pointers(self._arrays(x, name))
 
     def _arrays(self, arrays: Any, name: str, write: bool = False) -> List[Tuple[Any, int]]:
         """Each array with its address, after making sure that it is what C expects."""
@@ -108,12 +102,8 @@ class JointPreconditioner(Preconditioner):
             if first + count > second:
                 raise ValueError("two arrays of out overlap")
 
-    def __repr__(self) -> str:
-        if self._handle is None:
-            return "<psgd.JointPreconditioner, not initialised>"
-        options = "".join(f", {name}={value!r}" for name, value in self._options.items())
-        shapes = [shape if len(shape) > 1 else shape[0] for shape in self.shapes]
-        return f"psgd.JointPreconditioner({self.spec!r}, {shapes}, {self.dtype.name!r}{options})\n{self.group!r}"
+    def _shown(self) -> Any:
+        return [shape if len(shape) > 1 else shape[0] for shape in self.shapes]
 
     def __getstate__(self) -> Dict[str, Any]:
         return {**super().__getstate__(), "shape": self.shapes}
@@ -126,5 +116,7 @@ def _list_of(values: Any, name: str, entry: str) -> List[Any]:
     return list(values)
 
 
-def _pointers(arrays: Optional[Sequence[Tuple[Any, int]]]) -> Any:
-    return None if arrays is None else (ctypes.c_void_p * len(arrays))(*(at for _, at in arrays))
+def _pointers(arrays: Sequence[Tuple[Any, int]]) -> Any:
+    made = (ctypes.c_void_p * len(arrays))(*(at for _, at in arrays))
+    made.arrays = arrays  # they must live as long as it
+    return made

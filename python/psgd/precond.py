@@ -46,6 +46,7 @@ class Preconditioner:
     It can be pickled and copied, and resumes bit-for-bit.
     """
 
+    _name = "psgd.Preconditioner"
     _handle: Optional[int] = None
     _owner: Any = None  # a Handle of this preconditioner, or of the optimizer that it belongs to
 
@@ -84,10 +85,30 @@ class Preconditioner:
             raise ValueError("this preconditioner was never initialised")
         return self._handle
 
+    def _call(self, function: Any, *arguments: Any) -> None:
+        """A call of the C library on this preconditioner."""
+        own = self._own()
+        with self._lock:
+            finish(self._context, function(own, *arguments))
+
+    def _pair(self, v: Any, h: Any, shape: Any) -> Tuple[Any, Any]:
+        """v, which may be None, and h as C takes them."""
+        h_at = self._at(h, "h", shape)
+        return None if v is None else self._at(v, "v", shape), h_at
+
+    def _at(self, x: Any, name: str, shape: Any) -> Any:
+        return address(x, name, self._code, shape)
+
+    @staticmethod
+    def _operator(what: Any) -> int:
+        if not isinstance(what, str) or what not in OPERATORS:
+            raise ValueError(f"what must be one of {', '.join(OPERATORS)}, not {what!r}")
+        return OPERATORS[what]
+
     @staticmethod
     def options() -> str:
         """What each option does, a line each."""
-        return help_text(lib.psgd_precond_options_text)
+        return help_text(lib.psgd_precond_option)
 
     def update(self, v: Any, h: Any) -> None:
         """One update of Q from the pair (v, h).
@@ -96,50 +117,43 @@ class Preconditioner:
         change of the gradient will do as well), the gradient for Fisher's. ``v`` may be None where it is integrated
         out. With the option ``pairs`` both may have one more, leading dimension: the update is then from their mean.
         A NaN or an infinity raises NotFiniteError and leaves Q as it was."""
-        own, shape, count = self._own(), self.shape, 1
+        self._own()
+        shape, count = self.shape, 1
         given = getattr(h, "shape", None)
         if self._pairs > 1 and given is not None and len(given) == len(shape) + 1 and given[0] > 0:
             count = int(given[0])
             shape = (count, *shape)
-        h_at = address(h, "h", self._code, shape)
-        v_at = None if v is None else address(v, "v", self._code, shape)
-        with self._lock:
-            finish(self._context, lib.psgd_precond_update_pairs(own, count, v_at, h_at))
+        self._call(lib.psgd_precond_update_pairs, count, *self._pair(v, h, shape))
 
     def apply(self, g: Any, out: Any = None, what: str = "P") -> Any:
         """P g, or another operator: ``what`` is one of P, P2, Q, QT, P_inverse, P2_inverse, Q_inverse, QT_inverse.
 
         ``out`` may be ``g`` itself. Without it the result is a new array of g's kind."""
-        own = self._own()
-        if not isinstance(what, str) or what not in OPERATORS:
-            raise ValueError(f"what must be one of {', '.join(OPERATORS)}, not {what!r}")
+        self._own()
+        operator = self._operator(what)
         g_at = address(g, "g", self._code, self.shape)
         if out is None:
             out = empty_like(g, self.shape)
         out_at = address(out, "out", self._code, self.shape, write=True)
         refuse_partial_overlap(g_at, out_at, self.size * SIZES[self._code])
-        with self._lock:
-            finish(self._context, lib.psgd_precond_apply(own, OPERATORS[what], g_at, out_at))
+        self._call(lib.psgd_precond_apply, operator, g_at, out_at)
         if is_tensor(out):
             _bump_version(out)
         return out
 
     def criterion(self, v: Any, h: Any) -> float:
-        """h'Ph + v'P^-1 v for this pair: what the fit makes small in the mean."""
-        own = self._own()
-        v_at, h_at = address(v, "v", self._code, self.shape), address(h, "h", self._code, self.shape)
+        """h'Ph + v'P^-1 v for this pair: what the fit makes small in the mean. v may be None where it is integrated
+        out."""
+        self._own()
         value = ctypes.c_double()
-        with self._lock:
-            finish(self._context, lib.psgd_precond_criterion(own, v_at, h_at, ctypes.byref(value)))
+        self._call(lib.psgd_precond_criterion, *self._pair(v, h, self.shape), ctypes.byref(value))
         return value.value
 
     @property
     def condition(self) -> float:
         """The condition number of Q (estimated from below where an exact one would be dear)."""
         value = ctypes.c_double()
-        own = self._own()
-        with self._lock:
-            finish(self._context, lib.psgd_precond_condition(own, ctypes.byref(value)))
+        self._call(lib.psgd_precond_condition, ctypes.byref(value))
         return value.value
 
     @property
@@ -198,13 +212,11 @@ class Preconditioner:
 
     def set_step(self, step: float) -> None:
         """Sets the learning rate of the preconditioner."""
-        own = self._own()
         try:
             number = float(step)
         except Exception:
             raise TypeError(f"step must be a number, not {type(step).__name__}") from None
-        with self._lock:
-            check(lib.psgd_precond_set_step(own, number))
+        self._call(lib.psgd_precond_set_step, number)
 
     def check(self, seed: int = 0) -> Laws:
         """Tries the laws of its group: see ``Group.check``."""
@@ -220,19 +232,19 @@ class Preconditioner:
 
     def load_state(self, state: bytes) -> None:
         """Resumes from what ``state`` returned for the same spec, shape, dtype and options."""
-        own = self._own()
         if not isinstance(state, (bytes, bytearray, memoryview)):
             raise TypeError(f"state must be bytes, not {type(state).__name__}")
         chars = bytes(state)
-        with self._lock:
-            check(lib.psgd_precond_state_load(own, len(chars), chars))
+        self._call(lib.psgd_precond_state_load, len(chars), chars)
 
     def __repr__(self) -> str:
         if self._handle is None:
-            return "<psgd.Preconditioner, not initialised>"
+            return f"<{self._name}, not initialised>"
         options = "".join(f", {name}={value!r}" for name, value in self._options.items())
-        shape = self.shape if len(self.shape) > 1 else self.shape[0]
-        return f"psgd.Preconditioner({self.spec!r}, {shape}, {self.dtype.name!r}{options})\n{self.group!r}"
+        return f"{self._name}({self.spec!r}, {self._shown()}, {self.dtype.name!r}{options})\n{self.group!r}"
+
+    def _shown(self) -> Any:
+        return self.shape if len(self.shape) > 1 else self.shape[0]
 
     def __getstate__(self) -> Dict[str, Any]:
         if self._context is not None:

@@ -23,11 +23,7 @@ def counter(value: Any, name: str) -> int:
 
 def normal(shape: Any, dtype: Any = "float32", *, seed: int = 0, tensor: int = 0, step: int = 0) -> np.ndarray:
     """Standard normal deviates, a function of (seed, tensor, step) alone, whatever the thread count."""
-    sizes, code = shape_tuple(shape), dtype_code(dtype)
-    key = counter(seed, "seed"), counter(tensor, "tensor"), counter(step, "step")
-    x = np.empty(sizes, DTYPES[code])
-    check(lib.psgd_normal_fill(code, *key, 0, x.size, x.ctypes.data))
-    return x
+    return normal_(np.empty(shape_tuple(shape), DTYPES[dtype_code(dtype)]), seed=seed, tensor=tensor, step=step)
 
 
 def normal_(x: Any, *, seed: int = 0, tensor: int = 0, step: int = 0) -> Any:

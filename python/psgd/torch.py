@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
@@ -107,7 +108,7 @@ class PSGD(torch.optim.Optimizer):
     @staticmethod
     def options() -> str:
         """What each option does, a line each, under its name in C."""
-        return help_text(lib.psgd_optimizer_options_text)
+        return help_text(partial(lib.psgd_optimizer_option, None))
 
     # --- param groups and state
 

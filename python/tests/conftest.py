@@ -1,5 +1,4 @@
 """Tests that need more than NumPy say so and are skipped where it is missing."""
-import os
 import sys
 from pathlib import Path
 
@@ -11,11 +10,3 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
-
-
-@pytest.fixture
-def data_folder():
-    folder = Path(os.environ.get("PSGD_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
-    if not folder.is_dir():
-        pytest.skip(f"no data at {folder} (set PSGD_DATA)")
-    return folder

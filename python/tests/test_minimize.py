@@ -95,19 +95,14 @@ def test_failures_reach_the_caller():
     def broken(x):
         raise ZeroDivisionError("in fun")
 
-    with pytest.raises(ZeroDivisionError):
-        psgd.minimize(broken, START)
-    with pytest.raises(ZeroDivisionError):
-        psgd.minimize(rosenbrock, START, jac=gradient, callback=broken)
-    with pytest.raises(ValueError, match="jac returned 3 elements instead of 2"):
-        psgd.minimize(rosenbrock, START, jac=lambda x: np.ones(3))
-    with pytest.raises(TypeError, match="one real number"):
-        psgd.minimize(lambda x: x, START, jac=gradient)
-    with pytest.raises(ValueError, match="method"):
-        psgd.minimize(rosenbrock, START, method="bfgs")
-    with pytest.raises(psgd.ArgumentError, match="max-iterations"):
-        psgd.minimize(rosenbrock, START, options={"max-iteration": 3})
-    with pytest.raises(ValueError):
-        psgd.minimize(rosenbrock, [])
-    with pytest.raises(psgd.SpecError):
-        psgd.minimize(rosenbrock, START, jac=gradient, group="tri(")
+    for given, kind, words in (
+        (dict(fun=broken), ZeroDivisionError, "in fun"),
+        (dict(jac=gradient, callback=broken), ZeroDivisionError, "in fun"),
+        (dict(jac=lambda x: np.ones(3)), ValueError, "jac returned 3 elements instead of 2"),
+        (dict(fun=lambda x: x, jac=gradient), TypeError, "one real number"),
+        (dict(method="bfgs"), ValueError, "method"),
+        (dict(options={"max-iteration": 3}), psgd.ArgumentError, "max-iterations"),
+        (dict(x0=[]), ValueError, "empty"), (dict(jac=gradient, group="tri("), psgd.SpecError, "tri"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=words):
+            psgd.minimize(**{"fun": rosenbrock, "x0": START, **given})

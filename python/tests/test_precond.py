@@ -128,20 +128,15 @@ def test_refused_arrays():
     precond.update(frozen, frozen)  # inputs may be read-only
     with pytest.raises(ValueError, match="read-only"):
         precond.apply(good, out=frozen)
-    with pytest.raises(ValueError, match="not contiguous"):
-        precond.apply(np.ones((4, 8))[:, ::2])
-    with pytest.raises(ValueError, match="not contiguous"):
-        precond.apply(np.asfortranarray(np.arange(16.0).reshape(4, 4)))
-    with pytest.raises(TypeError, match="float32"):
-        precond.apply(good.astype("float32"))
-    with pytest.raises(TypeError, match="array of >f8"):
-        precond.apply(good.astype(">f8"))
-    with pytest.raises(TypeError, match="list"):
-        precond.apply(good.tolist())
-    with pytest.raises(ValueError, match="shape"):
-        precond.apply(np.ones(16))
-    with pytest.raises(TypeError, match="masked"):
-        precond.apply(np.ma.masked_array(good))
+    for wrong, kind, words in (
+        (np.ones((4, 8))[:, ::2], ValueError, "not contiguous"),
+        (np.asfortranarray(np.arange(16.0).reshape(4, 4)), ValueError, "not contiguous"),
+        (good.astype("float32"), TypeError, "float32"), (good.astype(">f8"), TypeError, "array of >f8"),
+        (good.tolist(), TypeError, "list"), (np.ones(16), ValueError, "shape"),
+        (np.ma.masked_array(good), TypeError, "masked"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=words):
+            precond.apply(wrong)
     buffer = np.ones(20)
     with pytest.raises(ValueError, match="overlaps"):
         precond.apply(buffer[:16].reshape(4, 4), out=buffer[2:18].reshape(4, 4))
@@ -149,14 +144,13 @@ def test_refused_arrays():
 
 def test_refused_tensors(torch):
     precond = psgd.Preconditioner("diag", (4, 4), "float32")
-    with pytest.raises(ValueError, match="contiguous"):
-        precond.apply(torch.randn(4, 4).t())
-    with pytest.raises(TypeError, match="layout"):
-        precond.apply(torch.ones(4, 4).to_sparse())
-    with pytest.raises(TypeError, match="meta"):
-        precond.apply(torch.ones(4, 4, device="meta"))
-    with pytest.raises(TypeError, match="float64"):
-        precond.apply(torch.ones(4, 4, dtype=torch.float64))
+    ones = torch.ones(4, 4)
+    for wrong, kind, words in (
+        (torch.randn(4, 4).t(), ValueError, "contiguous"), (ones.to_sparse(), TypeError, "layout"),
+        (ones.to("meta"), TypeError, "meta"), (ones.double(), TypeError, "float64"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=words):
+            precond.apply(wrong)
 
 
 def test_normal_deviates():

@@ -1,8 +1,8 @@
 """psgd.torch.PSGD is a torch.optim.Optimizer in every respect, and steps as the formulas say."""
 import copy
-import ctypes
 import io
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ import psgd
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
 import psgd.torch  # noqa: E402
 from psgd._lib import lib  # noqa: E402
-from psgd._options import OptionInfo  # noqa: E402
+from psgd._options import options_of  # noqa: E402
 
 F = torch.nn.functional
 
@@ -366,9 +366,8 @@ def test_refused():
 
 def test_every_option_of_the_library_is_a_keyword():
     """Each with its default, so that the name and the type of the value are right; and each in the docstring's terms."""
-    info, index = OptionInfo(), 0
-    while lib.psgd_optimizer_option(b"psgd", index, ctypes.byref(info)):
-        index += 1
+    infos = list(options_of(partial(lib.psgd_optimizer_option, b"psgd")))
+    for info in infos:
         option, default = info.name.decode(), info.default_value.decode()
         keyword = {"decay": "weight_decay", "apply": "operator"}.get(option, option.replace("-", "_"))
         keyword = "precond_" + keyword if keyword.startswith("step") else keyword
@@ -377,7 +376,7 @@ def test_every_option_of_the_library_is_a_keyword():
         value = {0: float, 1: int, 2: lambda word: word == "yes"}.get(info.type, str)(default)
         opt = psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3))], **{keyword: value})
         assert keyword in opt.param_groups[0] and option in opt.options()
-    assert index > 40
+    assert len(infos) > 40
     with pytest.raises(TypeError, match="did you mean nesterov"):
         psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3))], nesterof=True)
 
