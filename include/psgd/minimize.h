@@ -52,9 +52,6 @@ psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, con
 /* The options, from 0 (psgd/options.h). */
 int psgd_minimize_option(int index, psgd_option_info *option);
 
-/* Help for the options, one line each. Free it with psgd_text_free. */
-psgd_status psgd_minimize_options_text(const psgd_context *context, char **help);
-
 #ifdef __cplusplus
 }
 #endif

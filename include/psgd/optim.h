@@ -40,7 +40,7 @@ typedef struct psgd_tensor {
 const char *psgd_method_name(int index);
 const char *psgd_method_summary(int index);
 
-/* options may be NULL: names are those of psgd_optimizer_options_text, which include those of psgd_precond_create.
+/* options may be NULL: names are those of psgd_optimizer_option, which include those of psgd_precond_create.
  * Tensors, specs, names and options need not outlive the call. */
 psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
                                   const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
@@ -50,9 +50,6 @@ void psgd_optimizer_free(psgd_optimizer *optimizer);
 /* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method. method
  * NULL: of no method in particular, and options whose default depends on it have none. 0 also for an unknown method. */
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
-
-/* Help for the options, one line each. Free it with psgd_text_free. */
-psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help);
 
 /* What the method, with its options, takes besides gradients. */
 int psgd_optimizer_uses_products(const psgd_optimizer *optimizer);    /* 1: Hessian-vector products, on some steps */

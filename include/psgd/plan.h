@@ -29,9 +29,6 @@ void psgd_plan_free(psgd_plan *plan);
 /* The options, from 0 (psgd/options.h). */
 int psgd_plan_option(int index, psgd_option_info *option);
 
-/* Help for the options, one line each. Free it with psgd_text_free. */
-psgd_status psgd_plan_options_text(const psgd_context *context, char **help);
-
 /* The spec chosen for a tensor and its cost; the next richer spec and its cost, NULL and 0 where there is none. */
 const char *psgd_plan_spec(const psgd_plan *plan, int tensor);
 int64_t psgd_plan_bytes(const psgd_plan *plan, int tensor);

@@ -26,9 +26,6 @@ void psgd_precond_free(psgd_precond *precond);
 /* The options, from 0 (psgd/options.h). */
 int psgd_precond_option(int index, psgd_option_info *option);
 
-/* Help for the options, one line each. Free it with psgd_text_free. */
-psgd_status psgd_precond_options_text(const psgd_context *context, char **help);
-
 /* One update of Q from the pair (v, h). Criterion newton: v ~ N(0, I) and h = Hv, or (dtheta, dgradient) of the caller.
  * Criterion fisher: h is a gradient, to which damping * v is added here. v may be NULL where it is integrated out. On
  * failure Q is unchanged. */

@@ -21,14 +21,12 @@ typedef double real;
 #define REAL_DTYPE       PSGD_F64
 #define REAL_EPSILON     DBL_EPSILON
 #define REAL_MAX         DBL_MAX
-#define REAL_MIN         DBL_MIN
 #else
 typedef float real;
 #define PSGD_TYPED(name) name##_f32
 #define REAL_DTYPE       PSGD_F32
 #define REAL_EPSILON     FLT_EPSILON
 #define REAL_MAX         FLT_MAX
-#define REAL_MIN         FLT_MIN
 #endif
 #endif
 

@@ -136,7 +136,7 @@ static psgd_status read_flag(const option_row *row, const char *value, bool *fla
     return psgd__fail(PSGD_ERR_ARGUMENT, "option %s is yes or no, not '%s'", row->name, value);
 }
 
-psgd_status psgd__option_read(const option_row *row, const char *value, void *settings)
+static psgd_status read_value(const option_row *row, const char *value, void *settings)
 {
     void *field = (char *)settings + row->offset;
     switch (row->kind) {
@@ -155,18 +155,6 @@ psgd_status psgd__option_read(const option_row *row, const char *value, void *se
     return PSGD_OK;
 }
 
-static const option_row *find_row(const option_table *tables, int table_count, const char *name, void **settings)
-{
-    for (int t = 0; t < table_count; t++) {
-        for (int i = 0; i < tables[t].count; i++) {
-            if (strcmp(tables[t].rows[i].name, name)) continue;
-            *settings = tables[t].settings;
-            return &tables[t].rows[i];
-        }
-    }
-    return NULL;
-}
-
 static psgd_status refuse_name(const option_table *tables, int table_count, const char *name)
 {
     const char *names[256];
@@ -177,19 +165,27 @@ static psgd_status refuse_name(const option_table *tables, int table_count, cons
     return psgd__fail(PSGD_ERR_ARGUMENT, "there is no option %s%s", name, psgd__suggest("", name, names, count).words);
 }
 
+psgd_status psgd__option_set(const option_table *tables, int table_count, const char *name, const char *value)
+{
+    for (int t = 0; t < table_count; t++) {
+        for (int i = 0; i < tables[t].count; i++) {
+            const option_row *row = &tables[t].rows[i];
+            if (!strcmp(row->name, name)) return read_value(row, value, tables[t].settings);
+        }
+    }
+    return refuse_name(tables, table_count, name);
+}
+
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count)
 {
     for (int t = 0; t < table_count; t++) {
         for (int i = 0; i < tables[t].count; i++) {
             const option_row *row = &tables[t].rows[i];
-            if (row->standard) PSGD_TRY(psgd__option_read(row, row->standard, tables[t].settings));
+            if (row->standard) PSGD_TRY(read_value(row, row->standard, tables[t].settings));
         }
     }
     for (const pair *at = options ? options->first : NULL; at; at = at->next) {
-        void *settings = NULL;
-        const option_row *row = find_row(tables, table_count, at->name, &settings);
-        if (!row) return refuse_name(tables, table_count, at->name);
-        PSGD_TRY(psgd__option_read(row, at->value, settings));
+        PSGD_TRY(psgd__option_set(tables, table_count, at->name, at->value));
     }
     return PSGD_OK;
 }
@@ -222,26 +218,11 @@ void psgd__option_value(text *to, const psgd_option_info *option)
 void psgd__option_help(text *to, const psgd_option_info *option)
 {
     enum { LEFT = 34 };
-    text left = {.context = to->context};
-    psgd__text_add(&left, "--%s ", option->name);
-    psgd__option_value(&left, option);
-    if (left.failed) {
-        psgd__text_free(to);
-        to->failed = true;
-        return;
-    }
-    psgd__text_add(to, "  %-*s ", LEFT, left.chars);
-    if (left.length > LEFT) psgd__text_add(to, "\n  %-*s ", LEFT, "");
+    int64_t from = to->length;
+    psgd__text_add(to, "  --%s ", option->name);
+    psgd__option_value(to, option);
+    int used = (int)(to->length - from) - 2;
+    psgd__text_add(to, "%*s ", used < LEFT ? LEFT - used : 0, "");
+    if (used > LEFT) psgd__text_add(to, "\n%*s", LEFT + 3, "");
     psgd__text_add(to, *option->default_value ? "%s [%s]\n" : "%s\n", option->help, option->default_value);
-    psgd__text_free(&left);
-}
-
-psgd_status psgd__options_text(const psgd_context *context, option_source *source, char **help)
-{
-    if (!help) return psgd__fail(PSGD_ERR_ARGUMENT, "the address of the help text is NULL");
-    text lines = {.context = context};
-    psgd_option_info option;
-    for (int i = 0; source(i, &option); i++) psgd__option_help(&lines, &option);
-    *help = lines.chars;
-    return lines.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the help text") : PSGD_OK;
 }

@@ -37,8 +37,8 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
 /* Describes the row at index: returns 1, or 0 past the last row. */
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);
 
-/* Sets the field of one row. */
-psgd_status psgd__option_read(const option_row *row, const char *value, void *settings);
+/* Sets one option, with the same errors. */
+psgd_status psgd__option_set(const option_table *tables, int table_count, const char *name, const char *value);
 
 /* A call that describes options, psgd_precond_option say. */
 typedef int option_source(int index, psgd_option_info *option);
@@ -48,8 +48,5 @@ void psgd__option_value(text *to, const psgd_option_info *option);
 
 /* Adds "  --name VALUE   help [default]". */
 void psgd__option_help(text *to, const psgd_option_info *option);
-
-/* That for all options of a source, as a text that psgd_text_free frees. */
-psgd_status psgd__options_text(const psgd_context *context, option_source *source, char **help);
 
 #endif

@@ -20,8 +20,7 @@ typedef enum rng_purpose {
     RNG_INIT,    /* starting parameters */
     RNG_DATA,    /* synthetic data and problems */
     RNG_SHUFFLE, /* the order of examples */
-    RNG_NOISE,   /* noise on inputs, dropout */
-    RNG_PURPOSE_COUNT
+    RNG_NOISE    /* noise on inputs, dropout */
 } rng_purpose;
 
 typedef struct rng_stream {

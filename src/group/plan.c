@@ -59,11 +59,6 @@ int psgd_plan_option(int index, psgd_option_info *option)
     return psgd__option_at(rows, ROWS, index, option);
 }
 
-psgd_status psgd_plan_options_text(const psgd_context *context, char **help)
-{
-    return psgd__options_text(context, psgd_plan_option, help);
-}
-
 /* Adds a spec, from the richest down. One that costs as much as a poorer one of the list or more makes that pointless.
  */
 static psgd_status offer(const psgd_plan *self, int ndim, const int64_t *shape, const char *source, candidate *list,

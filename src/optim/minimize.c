@@ -5,8 +5,8 @@
 #include "optim/minimize.h"
 #include "core/memory.h"
 #include "core/status.h"
-#include "group/spec.h"
 #include "optim/search.h"
+#include "precond/precond.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,7 +18,7 @@ enum { WHOLE_MAX = 256, TRI_MAX = 2048, SMALL_MAX = 64, FEW_PAIRS = 16 };
 
 #define FIELD(name) offsetof(minimize_settings, name)
 
-const option_row psgd__minimize_options[] = {
+static const option_row rows[] = {
     {"group", OPTION_TEXT, FIELD(group), "auto", .help = "of Q; auto: tri, or diag above 2048 unknowns"},
     {"tolerance", OPTION_NUMBER, FIELD(tolerance), "1e-8", .min = 0, .max = HUGE_VAL,
      .help = "ends at a gradient of this norm times 1 + |f|"},
@@ -35,33 +35,22 @@ const option_row psgd__minimize_options[] = {
     {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9e15, .help = "of v where it is drawn"},
 };
 
-const int psgd__minimize_option_count = (int)(sizeof psgd__minimize_options / sizeof psgd__minimize_options[0]);
+enum { ROWS = sizeof rows / sizeof rows[0] };
 
 const char *psgd_outcome_text(psgd_outcome outcome)
 {
-    switch (outcome) {
-    case PSGD_CONVERGED:
-        return "converged";
-    case PSGD_STALLED:
-        return "no lower point found";
-    case PSGD_MAX_ITERATIONS_REACHED:
-        return "out of iterations";
-    case PSGD_MAX_EVALUATIONS_REACHED:
-        return "out of evaluations";
-    case PSGD_STOPPED:
-        return "stopped by the caller";
-    }
-    return "unknown";
+    static const char *const texts[] = {[PSGD_CONVERGED] = "converged",
+                                        [PSGD_STALLED] = "no lower point found",
+                                        [PSGD_MAX_ITERATIONS_REACHED] = "out of iterations",
+                                        [PSGD_MAX_EVALUATIONS_REACHED] = "out of evaluations",
+                                        [PSGD_STOPPED] = "stopped by the caller"};
+    size_t i = (size_t)outcome;
+    return i < sizeof texts / sizeof texts[0] ? texts[i] : "unknown";
 }
 
 int psgd_minimize_option(int index, psgd_option_info *option)
 {
-    return psgd__option_at(psgd__minimize_options, psgd__minimize_option_count, index, option);
-}
-
-psgd_status psgd_minimize_options_text(const psgd_context *context, char **help)
-{
-    return psgd__options_text(context, psgd_minimize_option, help);
+    return psgd__option_at(rows, ROWS, index, option);
 }
 
 psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *value, double *gradient)
@@ -70,13 +59,6 @@ psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *v
     if (gradient) self->now.gradients++;
     int code = self->function->evaluate(self->function->data, self->n, x, value, gradient);
     return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the function reported failure %d", code);
-}
-
-static double dot(int64_t n, const double *x, const double *y)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
-    return sum;
 }
 
 /* auto is tri, or diag above TRI_MAX unknowns. */
@@ -88,15 +70,12 @@ static const char *group_of(const minimizer *self)
 
 static psgd_status create_precond(minimizer *self)
 {
-    psgd_options *options;
-    PSGD_TRY(psgd_options_create(self->context, &options));
-    psgd_status status = psgd_options_set(options, "norm", "none");
-    if (status == PSGD_OK) status = psgd_options_set_number(options, "pairs", (double)self->pairs);
-    if (status == PSGD_OK) {
-        status = psgd_precond_create(self->context, group_of(self), 1, &self->n, PSGD_F64, options, &self->precond);
-    }
-    psgd_options_free(options);
-    return status;
+    precond_settings settings = {0};
+    PSGD_TRY(psgd__precond_read(PSGD_F64, NULL, &settings));
+    settings.norm = NORM_NONE;
+    settings.pairs = self->pairs;
+    return psgd__precond_create(self->context, group_of(self), 1, &self->n, PSGD_F64, &settings, NULL, NULL,
+                                &self->precond);
 }
 
 static psgd_status is_triangular(const minimizer *self, bool *triangular)
@@ -143,7 +122,7 @@ static psgd_status along(void *data, double a, double *value, double *slope)
     minimizer *self = data;
     for (int64_t i = 0; i < self->n; i++) self->x_next[i] = self->x[i] + a * self->d[i];
     PSGD_TRY(psgd__minimizer_evaluate(self, self->x_next, value, self->g_next));
-    *slope = dot(self->n, self->g_next, self->d);
+    *slope = minimize_dot(self->n, self->g_next, self->d);
     return PSGD_OK;
 }
 
@@ -155,14 +134,14 @@ static psgd_status direction(minimizer *self, double *slope)
         memset(self->d, 0, (size_t)n * sizeof(double));
         for (int64_t i = 0; i < n; i++) {
             const double *q = self->Q + i * n;
-            double t = dot(n - i, q + i, self->g + i);
+            double t = minimize_dot(n - i, q + i, self->g + i);
             for (int64_t j = i; j < n; j++) self->d[j] -= t * q[j];
         }
     } else {
         PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_P, self->g, self->d));
         for (int64_t i = 0; i < n; i++) self->d[i] = -self->d[i];
     }
-    *slope = dot(self->n, self->g, self->d);
+    *slope = minimize_dot(self->n, self->g, self->d);
     return PSGD_OK;
 }
 
@@ -171,8 +150,8 @@ static void accept(minimizer *self, double value)
 {
     memcpy(self->x, self->x_next, (size_t)self->n * sizeof(double));
     memcpy(self->g, self->g_next, (size_t)self->n * sizeof(double));
-    self->value = value;
-    self->norm = sqrt(dot(self->n, self->g, self->g));
+    self->now.value = value;
+    self->now.gradient_norm = sqrt(minimize_dot(self->n, self->g, self->g));
 }
 
 static psgd_status search(minimizer *self, bool *moved)
@@ -181,17 +160,17 @@ static psgd_status search(minimizer *self, bool *moved)
     *moved = false;
     PSGD_TRY(direction(self, &slope));
     if (!(slope < 0) || !isfinite(slope)) return PSGD_OK;
-    line_search s = {.value = self->value,
+    line_search s = {.value = self->now.value,
                      .slope = slope,
                      .first = 1,
                      .decrease = 1e-4,
                      .curvature = 0.9,
                      .longest = 1e10,
                      .max = 60,
-                     .noise = 10 * DBL_EPSILON * fabs(self->value)};
+                     .noise = 10 * DBL_EPSILON * fabs(self->now.value)};
     PSGD_TRY(psgd__line_search(&s, along, self));
-    double norm = sqrt(dot(self->n, self->g_next, self->g_next));
-    *moved = s.found && isfinite(norm) && (s.reached < self->value || norm < self->norm);
+    double norm = sqrt(minimize_dot(self->n, self->g_next, self->g_next));
+    *moved = s.found && isfinite(norm) && (s.reached < self->now.value || norm < self->now.gradient_norm);
     if (*moved) accept(self, s.reached);
     return PSGD_OK;
 }
@@ -201,10 +180,11 @@ static psgd_status noisy_step(minimizer *self, bool *moved)
 {
     double slope, value;
     PSGD_TRY(direction(self, &slope));
-    double length = sqrt(dot(self->n, self->d, self->d)), room = 1 + sqrt(dot(self->n, self->x, self->x));
+    double length = sqrt(minimize_dot(self->n, self->d, self->d)),
+           room = 1 + sqrt(minimize_dot(self->n, self->x, self->x));
     double a = self->settings.lr * fmin(1, room / length);
     PSGD_TRY(along(self, isfinite(a) ? a : 0, &value, &slope));
-    double norm = sqrt(dot(self->n, self->g_next, self->g_next));
+    double norm = sqrt(minimize_dot(self->n, self->g_next, self->g_next));
     *moved = isfinite(value) && isfinite(norm);
     if (*moved) accept(self, value);
     return PSGD_OK;
@@ -213,9 +193,7 @@ static psgd_status noisy_step(minimizer *self, bool *moved)
 static bool ended(minimizer *self)
 {
     const minimize_settings *set = &self->settings;
-    self->now.value = self->value;
-    self->now.gradient_norm = self->norm;
-    if (self->norm <= set->tolerance * (1 + fabs(self->value))) {
+    if (self->now.gradient_norm <= set->tolerance * (1 + fabs(self->now.value))) {
         self->now.outcome = PSGD_CONVERGED;
     } else if (self->now.iterations >= set->max_iterations) {
         self->now.outcome = PSGD_MAX_ITERATIONS_REACHED;
@@ -239,9 +217,9 @@ static psgd_status iterate(minimizer *self, bool *moved)
 
 static psgd_status run(minimizer *self, psgd_progress progress, void *progress_data)
 {
-    PSGD_TRY(psgd__minimizer_evaluate(self, self->x, &self->value, self->g));
-    self->norm = sqrt(dot(self->n, self->g, self->g));
-    if (!isfinite(self->value) || !isfinite(self->norm)) {
+    PSGD_TRY(psgd__minimizer_evaluate(self, self->x, &self->now.value, self->g));
+    self->now.gradient_norm = sqrt(minimize_dot(self->n, self->g, self->g));
+    if (!isfinite(self->now.value) || !isfinite(self->now.gradient_norm)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "the function or its gradient is not finite at the start");
     }
     while (!ended(self)) {
@@ -249,12 +227,9 @@ static psgd_status run(minimizer *self, psgd_progress progress, void *progress_d
         PSGD_TRY(iterate(self, &moved));
         self->now.iterations++;
         if (!moved && !self->settings.noisy) {
-            ended(self);
             self->now.outcome = PSGD_STALLED;
             return PSGD_OK;
         }
-        self->now.value = self->value;
-        self->now.gradient_norm = self->norm;
         if (progress && progress(progress_data, &self->now, self->n, self->x)) {
             self->now.outcome = PSGD_STOPPED;
             return PSGD_OK;
@@ -270,7 +245,7 @@ psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, con
         return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_minimize needs at least one unknown, x and a function");
     }
     minimizer self = {.context = context, .function = function, .n = n};
-    option_table table = {psgd__minimize_options, psgd__minimize_option_count, &self.settings};
+    option_table table = {rows, ROWS, &self.settings};
     PSGD_TRY(psgd__options_read(options, &table, 1));
     psgd_status status = create(&self);
     if (status == PSGD_OK) {

@@ -15,9 +15,6 @@ typedef struct minimize_settings {
     bool noisy;
 } minimize_settings;
 
-extern const option_row psgd__minimize_options[];
-extern const int psgd__minimize_option_count;
-
 /* One minimisation. Vectors are [n], lists of pairs are [pairs][n]. */
 typedef struct minimizer {
     const psgd_context *context;
@@ -31,9 +28,15 @@ typedef struct minimizer {
     double *memory;
     double *x, *g, *d, *x_next, *g_next, *probe;
     double *H, *v, *h, *a, *b, *power; /* H: [n][n] where whole */
-    double value, norm;
-    psgd_result now;
+    psgd_result now;                   /* its value and gradient_norm are those of x and g */
 } minimizer;
+
+static inline double minimize_dot(int64_t n, const double *x, const double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    return sum;
+}
 
 /* A fit ends where the diagonal of (QHQ')^2 is this near to 1. */
 #define MINIMIZE_FITTED 1e-3

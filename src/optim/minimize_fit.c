@@ -17,13 +17,6 @@
 #include <math.h>
 #include <string.h>
 
-static double dot(int64_t n, const double *x, const double *y)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
-    return sum;
-}
-
 static double largest(int64_t n, const double *x)
 {
     double max = 0;
@@ -83,16 +76,16 @@ static double norm_of_sum(minimizer *self)
     double *y = self->power, *z = self->probe, value = 0;
     for (int64_t i = 0; i < n; i++) y[i] = 1 + 0.1 * (double)(i % 7);
     for (int pass = 0; pass < 8; pass++) {
-        double scale = 1 / sqrt(dot(n, y, y));
+        double scale = 1 / sqrt(minimize_dot(n, y, y));
         for (int64_t i = 0; i < n; i++) {
             y[i] *= scale;
             z[i] = 0;
         }
         for (int64_t j = 0; j < k; j++) {
-            double p = dot(n, self->a + j * n, y), q = dot(n, self->b + j * n, y);
+            double p = minimize_dot(n, self->a + j * n, y), q = minimize_dot(n, self->b + j * n, y);
             for (int64_t i = 0; i < n; i++) z[i] += p * self->a[j * n + i] + q * self->b[j * n + i];
         }
-        double next = sqrt(dot(n, z, z));
+        double next = sqrt(minimize_dot(n, z, z));
         memcpy(y, z, (size_t)n * sizeof(double));
         bool settled = fabs(next - value) < 0.02 * next;
         value = next;
@@ -126,7 +119,7 @@ static psgd_status pairs_of_h(minimizer *self)
         double *v = self->v + j * n, *h = self->h + j * n;
         self->b[j * n + j] = 1;
         PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_QT, self->b + j * n, v));
-        for (int64_t i = 0; i < n; i++) h[i] = dot(n, self->H + i * n, v);
+        for (int64_t i = 0; i < n; i++) h[i] = minimize_dot(n, self->H + i * n, v);
         PSGD_TRY(psgd_precond_apply(self->precond, PSGD_APPLY_Q, h, self->a + j * n));
     }
     return PSGD_OK;
@@ -165,11 +158,11 @@ static psgd_status update(minimizer *self)
 psgd_status psgd__minimizer_start_again(minimizer *self)
 {
     int64_t n = self->n;
-    double size = sqrt(dot(n, self->g, self->g));
+    double size = sqrt(minimize_dot(n, self->g, self->g));
     if (!(size > 0)) return PSGD_OK;
     for (int64_t i = 0; i < n; i++) self->d[i] = self->g[i] / size;
     PSGD_TRY(product(self, self->d, self->h));
-    double curvature = sqrt(dot(n, self->h, self->h));
+    double curvature = sqrt(minimize_dot(n, self->h, self->h));
     if (!isfinite(curvature) || curvature == 0) curvature = size;
     double scale = fmin(fmax(sqrt(1 / curvature), 1e-15), 1e15);
     if (self->Q) {

@@ -2,7 +2,7 @@
  *
  * optimizer.c, optimizer_create.c and take_step.c check every argument, step/step.c does what all methods share
  * (non-finite values, schedules, the fit of the preconditioners, clipping, weight decay), a method turns gradients into
- * directions. To add one: a file with its table, a line in methods.h. */
+ * directions. To add one: a file with its table, a name in method.h. */
 #ifndef PSGD_OPTIM_OPTIM_H
 #define PSGD_OPTIM_OPTIM_H
 
@@ -11,7 +11,6 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/workspace.h"
-#include "optim/schedule.h"
 #include "precond/precond.h"
 #include <psgd/optim.h>
 
@@ -20,6 +19,16 @@ enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192 };
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
 typedef enum apply_choice { APPLY_P, APPLY_P2, APPLY_INVERSE_FISHER, APPLY_Q } apply_choice;
+
+typedef enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_PLATEAU } schedule_kind;
+
+/* How a learning rate changes over time. */
+typedef struct schedule {
+    int kind;      /* enum schedule_kind */
+    int64_t every; /* step: multiply by factor every so many steps */
+    double factor;
+    double floor; /* cosine: ends at floor times the start */
+} schedule;
 
 typedef struct optim_settings {
     double lr;
@@ -115,11 +124,14 @@ static inline bool optim_uses_products(const psgd_optimizer *self)
     return self->kind->fits ? self->settings.fit.criterion == CRITERION_NEWTON : self->kind->products;
 }
 
-/* Whether method and options support row-sparse gradients of this tensor. */
-psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given);
+/* Whether method and options support gradients of so many rows of a tensor of that name; 0: whole ones. */
+psgd_status psgd__optim_check_rows(const method_kind *kind, const optim_settings *set, const char *name, int64_t rows);
 
 /* The fit of a tensor's preconditioner, or of its second moment of products, is due on the coming step. */
 bool psgd__optim_update_due(const psgd_optimizer *self, int tensor);
+
+/* The factor of a schedule on a learning rate at a step (from 0). */
+double psgd__optim_schedule(const psgd_optimizer *self, const schedule *s, int64_t step);
 
 /* Elements in a row of the first dimension. */
 int64_t psgd__part_width(const part *p);
@@ -142,8 +154,7 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_build_rows_##type(psgd_optimizer *self);                                                   \
     psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \
                                              const void *const *gradient, const void *const *v, const void *const *h); \
-    void psgd__optim_draw_rows_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);         \
-    void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, void *v);                                     \
+    void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);              \
     void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \
     psgd_status psgd__optim_observe_##type(psgd_optimizer *self, int tensor, int64_t count, const void *activations,   \
                                            const void *output_gradients);

@@ -77,7 +77,7 @@ psgd_status psgd_optimizer_draw(const psgd_optimizer *self, int tensor, void *v)
     if (!self || !v || tensor < 0 || tensor >= self->part_count) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "draw needs an optimizer, one of its tensors (not %d) and v", tensor);
     }
-    OPTIM_CALL(self, draw, self, tensor, v);
+    OPTIM_CALL(self, draw, self, tensor, NULL, v);
     return PSGD_OK;
 }
 
@@ -171,13 +171,30 @@ int psgd_optimizer_needs_objective(const psgd_optimizer *self)
     return self && self->kind->searches;
 }
 
+double psgd__optim_schedule(const psgd_optimizer *self, const schedule *s, int64_t step)
+{
+    int64_t total = self->settings.total;
+    switch ((schedule_kind)s->kind) {
+    case SCHEDULE_CONSTANT:
+        return 1;
+    case SCHEDULE_STEP:
+        return pow(s->factor, (double)(step / s->every));
+    case SCHEDULE_COSINE:
+        if (step >= total) return s->floor;
+        return s->floor + (1 - s->floor) * 0.5 * (1 + cos(M_PI * (double)step / (double)total));
+    case SCHEDULE_PLATEAU:
+        return self->now.plateau;
+    }
+    return 1;
+}
+
 double psgd_optimizer_rate(const psgd_optimizer *self)
 {
     if (!self) return 0;
     const optim_settings *set = &self->settings;
     int64_t step = self->now.step;
-    return set->lr * psgd__warmup_factor(set->warmup, step) *
-           psgd__schedule_factor(&set->lr_schedule, step, set->total, self->now.plateau);
+    double warmup = step < set->warmup ? (double)(step + 1) / (double)set->warmup : 1;
+    return set->lr * warmup * psgd__optim_schedule(self, &set->lr_schedule, step);
 }
 
 int64_t psgd_optimizer_steps(const psgd_optimizer *self)

@@ -48,16 +48,6 @@ int psgd_optimizer_option(const char *method, int index, psgd_option_info *optio
     return 1;
 }
 
-static int any_option(int index, psgd_option_info *option)
-{
-    return psgd_optimizer_option(NULL, index, option);
-}
-
-psgd_status psgd_optimizer_options_text(const psgd_context *context, char **help)
-{
-    return psgd__options_text(context, any_option, help);
-}
-
 static psgd_status check_settings(const method_kind *kind, const optim_settings *set)
 {
     if (!kind->fits) return PSGD_OK;
@@ -116,7 +106,7 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
         return psgd__fail(PSGD_ERR_ARGUMENT, "there are more parameters than can be counted");
     }
     if (p->n > self->largest) self->largest = p->n;
-    PSGD_TRY(psgd__optim_check_rows(self, index, tensor));
+    PSGD_TRY(psgd__optim_check_rows(self->kind, &self->settings, p->name, tensor->rows));
     p->rows_max = tensor->rows < p->shape[0] ? tensor->rows : p->shape[0];
     if (!self->kind->fits) return PSGD_OK;
     if (self->settings.joint && tensor->spec) {
@@ -131,23 +121,22 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     precond_settings fit = self->settings.fit;
     fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
     psgd_status status = psgd__precond_create(self->context, source, tensor->ndim, p->shape, self->dtype, &fit,
-                                              &self->work, &p->precond);
+                                              &self->work, NULL, &p->precond);
     return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "%s", p->name);
 }
 
 static psgd_status create_joint(psgd_optimizer *self)
 {
-    int64_t *sizes = psgd__alloc(self->context, self->part_count, sizeof *sizes);
-    if (!sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", self->part_count);
-    for (int i = 0; i < self->part_count; i++) sizes[i] = self->parts[i].n;
+    int count = self->part_count;
+    precond_segments segments = {.count = count, .sizes = psgd__alloc(self->context, count, sizeof(int64_t))};
+    if (!segments.sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", count);
+    for (int i = 0; i < count; i++) segments.sizes[i] = self->parts[i].n;
     precond_settings fit = self->settings.fit;
     fit.rows = ROWS_NONE; /* psgd_tensor.rows asks for row-sparse gradients, the option only says how */
-    psgd_status status = psgd__precond_create_joint(self->context, self->settings.group, self->part_count, sizes,
-                                                    self->dtype, &fit, &self->work, &self->joint);
-    psgd__free(self->context, sizes);
-    return status == PSGD_OK ? PSGD_OK
-                             : psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements",
-                                             self->part_count, (long long)self->total);
+    psgd_status status = psgd__precond_create(self->context, self->settings.group, 1, &self->total, self->dtype, &fit,
+                                              &self->work, &segments, &self->joint);
+    if (status == PSGD_OK) return PSGD_OK;
+    return psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements", count, (long long)self->total);
 }
 
 static psgd_status build(psgd_optimizer *self, int method, int tensor_count, const psgd_tensor *tensors,

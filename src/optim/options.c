@@ -97,14 +97,6 @@ static bool is_live(const char *name)
     return false;
 }
 
-static const option_row *find(const option_row *rows, int count, const char *name)
-{
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(rows[i].name, name)) return &rows[i];
-    }
-    return NULL;
-}
-
 /* What creation refuses as well, and what would need other memory. */
 static psgd_status check_live(const psgd_optimizer *self, const optim_settings *set)
 {
@@ -115,12 +107,8 @@ static psgd_status check_live(const psgd_optimizer *self, const optim_settings *
     if (set->fit.step >= 1 && set->fit.norm != NORM_NONE) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "option step must be below 1 unless norm is none");
     }
-    for (int i = 0; set->decay > 0 && i < self->part_count; i++) {
-        if (self->parts[i].rows_max > 0) {
-            return psgd__fail(PSGD_ERR_UNSUPPORTED,
-                              "%s has row-sparse gradients, and the option decay moves every row at every step",
-                              self->parts[i].name);
-        }
+    for (int i = 0; i < self->part_count; i++) {
+        PSGD_TRY(psgd__optim_check_rows(self->kind, set, self->parts[i].name, self->parts[i].rows_max));
     }
     return PSGD_OK;
 }
@@ -135,13 +123,9 @@ psgd_status psgd_optimizer_set_number(psgd_optimizer *self, const char *option, 
     char digits[32];
     optim_settings set = self->settings;
     snprintf(digits, sizeof digits, "%.17g", value);
-    const option_row *row = find(psgd__optim_options, psgd__optim_option_count, option);
-    if (row) {
-        PSGD_TRY(psgd__option_read(row, digits, &set));
-    } else {
-        row = find(psgd__precond_options, psgd__precond_option_count, option);
-        PSGD_TRY(psgd__option_read(row, digits, &set.fit));
-    }
+    option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, &set},
+                             {psgd__precond_options, psgd__precond_option_count, &set.fit}};
+    PSGD_TRY(psgd__option_set(tables, 2, option, digits));
     PSGD_TRY(check_live(self, &set));
     self->settings = set;
     return PSGD_OK;

@@ -163,18 +163,36 @@ static psgd_status name_section(const psgd_optimizer *self, int tensor, psgd_sta
     return psgd__fail_in(status, "%s", self->parts[tensor].name);
 }
 
+/* These bytes are the sections from first to last, and nothing follows them. */
+static psgd_status check_sections(const psgd_optimizer *self, int first, int last, int64_t count, const char *bytes)
+{
+    for (int i = first; i <= last; i++) {
+        PSGD_TRY(name_section(self, i, check_section(self, i, bytes, count)));
+        int64_t own = psgd_optimizer_tensor_state_bytes(self, i);
+        bytes += own;
+        count -= own;
+    }
+    if (count == 0) return PSGD_OK;
+    return name_section(self, first, psgd__fail(PSGD_ERR_FORMAT, "the state is followed by something else"));
+}
+
+static psgd_status load_sections(psgd_optimizer *self, int first, int last, const char *bytes)
+{
+    for (int i = first; i <= last; i++) {
+        PSGD_TRY(name_section(self, i, load_section(self, i, bytes)));
+        bytes += psgd_optimizer_tensor_state_bytes(self, i);
+    }
+    return PSGD_OK;
+}
+
 psgd_status psgd_optimizer_tensor_state_load(psgd_optimizer *self, int tensor, int64_t count, const void *bytes)
 {
     if (!exists(self, tensor) || !bytes) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "state_load needs an optimizer, one of its tensors (not %d) and bytes",
                           tensor);
     }
-    psgd_status status = check_section(self, tensor, bytes, count);
-    if (status == PSGD_OK && count != psgd_optimizer_tensor_state_bytes(self, tensor)) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "the state is followed by something else");
-    }
-    if (status == PSGD_OK) status = load_section(self, tensor, bytes);
-    return name_section(self, tensor, status);
+    PSGD_TRY(check_sections(self, tensor, tensor, count, bytes));
+    return load_sections(self, tensor, tensor, bytes);
 }
 
 int64_t psgd_optimizer_state_bytes(const psgd_optimizer *self)
@@ -204,35 +222,17 @@ static psgd_status copy_state(const psgd_optimizer *self, char **bytes)
     return psgd_optimizer_state_save(self, *bytes);
 }
 
-static psgd_status check_all(const psgd_optimizer *self, int64_t count, const char *bytes)
-{
-    for (int i = PSGD_SHARED_STATE; i < self->part_count; i++) {
-        PSGD_TRY(name_section(self, i, check_section(self, i, bytes, count)));
-        int64_t own = psgd_optimizer_tensor_state_bytes(self, i);
-        bytes += own;
-        count -= own;
-    }
-    return count == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_FORMAT, "the state is followed by something else");
-}
-
-static psgd_status load_all(psgd_optimizer *self, const char *bytes)
-{
-    for (int i = PSGD_SHARED_STATE; i < self->part_count; i++) {
-        PSGD_TRY(name_section(self, i, load_section(self, i, bytes)));
-        bytes += psgd_optimizer_tensor_state_bytes(self, i);
-    }
-    return PSGD_OK;
-}
-
 psgd_status psgd_optimizer_state_load(psgd_optimizer *self, int64_t count, const void *bytes)
 {
     if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "state_load needs an optimizer and bytes");
+    int last = self->part_count - 1;
+    PSGD_TRY(check_sections(self, PSGD_SHARED_STATE, last, count, bytes));
     char *before = NULL;
-    PSGD_TRY(check_all(self, count, bytes));
     psgd_status status = copy_state(self, &before);
     if (status == PSGD_OK) {
-        status = load_all(self, bytes);
-        if (status != PSGD_OK) (void)load_all(self, before); /* it was made from this very object */
+        status = load_sections(self, PSGD_SHARED_STATE, last, bytes);
+        /* before was made from this very object: it loads. */
+        if (status != PSGD_OK) (void)load_sections(self, PSGD_SHARED_STATE, last, before);
     }
     psgd__free(self->context, before);
     return status;
@@ -242,17 +242,12 @@ psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
 {
     if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "save needs an optimizer and a path");
     char *bytes = NULL;
-    file_writer file;
+    file_writer file = {0};
     psgd_status status = copy_state(self, &bytes);
     if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
-    if (status == PSGD_OK) {
-        status = psgd__file_write(&file, bytes, psgd_optimizer_state_bytes(self));
-        if (status == PSGD_OK) {
-            status = psgd__file_publish(&file);
-        } else {
-            psgd__file_abandon(&file);
-        }
-    }
+    if (status == PSGD_OK) status = psgd__file_write(&file, bytes, psgd_optimizer_state_bytes(self));
+    if (status == PSGD_OK) status = psgd__file_publish(&file);
+    if (status != PSGD_OK) psgd__file_abandon(&file);
     psgd__free(self->context, bytes);
     return status;
 }

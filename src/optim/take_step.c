@@ -1,6 +1,5 @@
 /* The public face of steps, with whole and with row-sparse gradients: everything is checked here. */
 #include "optim/optim.h"
-#include "core/rows.h"
 
 int64_t psgd__part_width(const part *p)
 {
@@ -9,13 +8,10 @@ int64_t psgd__part_width(const part *p)
     return product;
 }
 
-psgd_status psgd__optim_check_rows(const psgd_optimizer *self, int tensor, const psgd_tensor *given)
+psgd_status psgd__optim_check_rows(const method_kind *kind, const optim_settings *set, const char *name, int64_t rows)
 {
-    const optim_settings *set = &self->settings;
-    const method_kind *kind = self->kind;
-    const char *name = self->parts[tensor].name;
-    if (given->rows == 0) return PSGD_OK;
-    if (given->rows < 0) return psgd__fail(PSGD_ERR_ARGUMENT, "%s: rows must not be negative", name);
+    if (rows == 0) return PSGD_OK;
+    if (rows < 0) return psgd__fail(PSGD_ERR_ARGUMENT, "%s: rows must not be negative", name);
     if (!kind->rows) {
         return psgd__fail(
             PSGD_ERR_UNSUPPORTED,
@@ -127,6 +123,6 @@ psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, con
                           tensor);
     }
     PSGD_TRY(check_rows(self, tensor, rows));
-    OPTIM_CALL(self, draw_rows, self, tensor, rows, v);
+    OPTIM_CALL(self, draw, self, tensor, rows, v);
     return PSGD_OK;
 }

@@ -19,22 +19,6 @@ static psgd_status total_of(int count, const int64_t *sizes, int64_t *total)
     return PSGD_OK;
 }
 
-psgd_status psgd__precond_create_joint(const psgd_context *context, const char *source, int count, const int64_t *sizes,
-                                       psgd_dtype dtype, const precond_settings *settings, workspace *shared,
-                                       psgd_precond **precond)
-{
-    int64_t total;
-    PSGD_TRY(total_of(count, sizes, &total));
-    precond_segments segments = {.count = count};
-    segments.sizes = psgd__alloc(context, count, sizeof sizes[0]);
-    if (!segments.sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", count);
-    memcpy(segments.sizes, sizes, (size_t)count * sizeof sizes[0]);
-    psgd_status status = psgd__precond_create_segments(context, source, 1, &total, dtype, settings, shared, &segments,
-                                                       precond);
-    if (status != PSGD_OK) psgd__free(context, segments.sizes);
-    return status;
-}
-
 psgd_status psgd_precond_create_joint(const psgd_context *context, const char *source, int count, const int64_t *sizes,
                                       psgd_dtype dtype, const psgd_options *options, psgd_precond **precond)
 {
@@ -42,7 +26,12 @@ psgd_status psgd_precond_create_joint(const psgd_context *context, const char *s
     *precond = NULL;
     precond_settings settings = {0};
     PSGD_TRY(psgd__precond_read(dtype, options, &settings));
-    return psgd__precond_create_joint(context, source, count, sizes, dtype, &settings, NULL, precond);
+    int64_t total;
+    PSGD_TRY(total_of(count, sizes, &total));
+    precond_segments segments = {.count = count, .sizes = psgd__alloc(context, count, sizeof sizes[0])};
+    if (!segments.sizes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the sizes of %d tensors", count);
+    memcpy(segments.sizes, sizes, (size_t)count * sizeof sizes[0]);
+    return psgd__precond_create(context, source, 1, &total, dtype, &settings, NULL, &segments, precond);
 }
 
 /* The gathered vector at this place of the workspace. */
@@ -69,25 +58,30 @@ static psgd_status check_segments(const psgd_precond *self, const void *const *x
     return PSGD_OK;
 }
 
-psgd_status psgd_precond_update_segments(psgd_precond *self, const void *const *v, const void *const *h)
+/* v, where it is not integrated out, and h. */
+static psgd_status gather_pair(const psgd_precond *self, const void *const *v, const void *const *h, char *gathered[2])
 {
     PSGD_TRY(check_segments(self, h, "h"));
     bool with_v = !self->settings.integrate;
     if (with_v) PSGD_TRY(check_segments(self, v, "v"));
-    char *all_h = gather(self, self->segments.at_h, h), *all_v = NULL;
-    if (with_v) all_v = gather(self, self->segments.at_v, v);
-    return psgd_precond_update(self, all_v, all_h);
+    gathered[0] = with_v ? gather(self, self->segments.at_v, v) : NULL;
+    gathered[1] = gather(self, self->segments.at_h, h);
+    return PSGD_OK;
+}
+
+psgd_status psgd_precond_update_segments(psgd_precond *self, const void *const *v, const void *const *h)
+{
+    char *pair[2];
+    PSGD_TRY(gather_pair(self, v, h, pair));
+    return psgd_precond_update(self, pair[0], pair[1]);
 }
 
 psgd_status psgd_precond_criterion_segments(psgd_precond *self, const void *const *v, const void *const *h,
                                             double *value)
 {
-    PSGD_TRY(check_segments(self, h, "h"));
-    bool with_v = !self->settings.integrate;
-    if (with_v) PSGD_TRY(check_segments(self, v, "v"));
-    char *all_h = gather(self, self->segments.at_h, h), *all_v = NULL;
-    if (with_v) all_v = gather(self, self->segments.at_v, v);
-    return psgd_precond_criterion(self, all_v, all_h, value);
+    char *pair[2];
+    PSGD_TRY(gather_pair(self, v, h, pair));
+    return psgd_precond_criterion(self, pair[0], pair[1], value);
 }
 
 psgd_status psgd_precond_apply_segments(psgd_precond *self, psgd_operator what, const void *const *x, void *const *y)

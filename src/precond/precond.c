@@ -1,10 +1,14 @@
 /* The public face of the preconditioner: everything is checked here, and the typed half trusts it. */
 #include "precond/precond.h"
-#include "core/rows.h"
 
 #include <math.h>
 
 #define TYPED_CALL(self, function, ...) PSGD_PICK((self)->dtype, psgd__precond_##function)(__VA_ARGS__)
+
+/* Elements below which the loops of one tensor are not worth two threads, and flops below which its products are not.
+ */
+enum { SMALL_TENSOR = 1 << 16 };
+static const double SMALL_PRODUCTS = 2e7;
 
 static psgd_status check_settings(const precond_settings *s)
 {
@@ -57,18 +61,13 @@ static psgd_status build(psgd_precond *self, const char *source, int ndim, const
 
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
-                                 psgd_precond **precond)
+                                 const precond_segments *segments, psgd_precond **precond)
 {
-    return psgd__precond_create_segments(context, source, ndim, shape, dtype, settings, shared, NULL, precond);
-}
-
-psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int ndim,
-                                          const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
-                                          workspace *shared, const precond_segments *segments, psgd_precond **precond)
-{
-    PSGD_TRY(check_settings(settings));
     psgd_precond *self = psgd__alloc(context, 1, sizeof *self);
-    if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a preconditioner");
+    if (!self) {
+        if (segments) psgd__free(context, segments->sizes);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a preconditioner");
+    }
     self->context = context;
     self->dtype = dtype;
     self->settings = *settings;
@@ -77,10 +76,10 @@ psgd_status psgd__precond_create_segments(const psgd_context *context, const cha
     if (segments) self->segments = *segments;
     psgd__work_begin(self->work);
 
-    psgd_status status = build(self, source, ndim, shape, shared != NULL);
-    if (status == PSGD_OK && settings->rows != ROWS_NONE) status = psgd__precond_check_rows(self);
+    psgd_status status = check_settings(settings);
+    if (status == PSGD_OK) status = build(self, source, ndim, shape, shared != NULL);
+    if (status == PSGD_OK && settings->rows != ROWS_NONE) status = TYPED_CALL(self, check_rows, self);
     if (status != PSGD_OK) {
-        self->segments.sizes = NULL; /* still the caller's */
         psgd_precond_free(self);
         return status;
     }
@@ -104,7 +103,7 @@ psgd_status psgd_precond_create(const psgd_context *context, const char *source,
     *precond = NULL;
     precond_settings settings = {0};
     PSGD_TRY(psgd__precond_read(dtype, options, &settings));
-    return psgd__precond_create(context, source, ndim, shape, dtype, &settings, NULL, precond);
+    return psgd__precond_create(context, source, ndim, shape, dtype, &settings, NULL, NULL, precond);
 }
 
 void psgd_precond_free(psgd_precond *self)
@@ -116,6 +115,17 @@ void psgd_precond_free(psgd_precond *self)
     psgd__free(self->context, self->segments.sizes);
     psgd__work_free(&self->own);
     psgd__free(self->context, self);
+}
+
+bool psgd__precond_concurrent(const psgd_precond *self)
+{
+    bool apart = self->work == &self->own || (self->work->stride > 0 && self->work_bytes <= self->work->stride);
+    return apart && self->n <= SMALL_TENSOR && self->work_bytes <= WORK_SMALL;
+}
+
+bool psgd__precond_is_heavy(const psgd_precond *self)
+{
+    return self->shared_flops > SMALL_PRODUCTS;
 }
 
 int64_t psgd_precond_max_pairs(const psgd_precond *self)
@@ -131,11 +141,6 @@ int psgd_precond_needs_v(const psgd_precond *self)
 int psgd_precond_option(int index, psgd_option_info *option)
 {
     return psgd__option_at(psgd__precond_options, psgd__precond_option_count, index, option);
-}
-
-psgd_status psgd_precond_options_text(const psgd_context *context, char **help)
-{
-    return psgd__options_text(context, psgd_precond_option, help);
 }
 
 psgd_status psgd_precond_update(psgd_precond *self, const void *v, const void *h)
@@ -156,19 +161,32 @@ psgd_status psgd_precond_update_pairs(psgd_precond *self, int64_t count, const v
     return TYPED_CALL(self, update, self, count, v, h);
 }
 
+static psgd_status check_operator(psgd_operator what)
+{
+    bool exists = (int)what >= 0 && what <= PSGD_APPLY_QT_INVERSE;
+    return exists ? PSGD_OK : psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
+}
+
 psgd_status psgd_precond_apply(const psgd_precond *self, psgd_operator what, const void *x, void *y)
 {
     if (!self || !x || !y) return psgd__fail(PSGD_ERR_ARGUMENT, "apply needs a preconditioner, x and y");
-    if ((int)what < 0 || what > PSGD_APPLY_QT_INVERSE) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
-    }
+    PSGD_TRY(check_operator(what));
     TYPED_CALL(self, apply, self, what, x, y);
     return PSGD_OK;
 }
 
-psgd_status psgd__precond_check_rows(const psgd_precond *self)
+psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit)
 {
-    return TYPED_CALL(self, check_rows, self);
+    if (rows->count < 0 || (rows->count > 0 && !rows->index)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a list of %lld rows without an index", (long long)rows->count);
+    }
+    for (int64_t i = 0; i < rows->count; i++) {
+        if (rows->index[i] >= (i ? rows->index[i - 1] + 1 : 0) && rows->index[i] < limit) continue;
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "row %lld at entry %lld: rows must be ascending, each once, and from 0 to %lld",
+                          (long long)rows->index[i], (long long)i, (long long)(limit - 1));
+    }
+    return PSGD_OK;
 }
 
 static psgd_status check_list(const psgd_precond *self, const psgd_rows *rows)
@@ -194,9 +212,7 @@ psgd_status psgd_precond_apply_rows(const psgd_precond *self, psgd_operator what
 {
     PSGD_TRY(check_list(self, rows));
     if (rows->count > 0 && (!x || !y)) return psgd__fail(PSGD_ERR_ARGUMENT, "apply needs x and y");
-    if ((int)what < 0 || what > PSGD_APPLY_QT_INVERSE) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "there is no operator %d", (int)what);
-    }
+    PSGD_TRY(check_operator(what));
     TYPED_CALL(self, apply_rows, self, what, rows, x, y);
     return PSGD_OK;
 }

@@ -69,27 +69,18 @@ struct psgd_precond {
 /* Checks the dtype and reads the options; NULL: defaults. */
 psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings);
 
-/* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. */
+/* In a workspace that others share: its owner commits it when all are created. NULL: a workspace of its own. segments,
+ * for tensors as one vector (<psgd/joint.h>), may be NULL; its sizes are freed here, also on failure. */
 psgd_status psgd__precond_create(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                                  psgd_dtype dtype, const precond_settings *settings, workspace *shared,
-                                 psgd_precond **precond);
-
-/* The same for tensors of these sizes as one vector; see <psgd/joint.h>. */
-psgd_status psgd__precond_create_joint(const psgd_context *context, const char *source, int count, const int64_t *sizes,
-                                       psgd_dtype dtype, const precond_settings *settings, workspace *shared,
-                                       psgd_precond **precond);
-
-/* What both are; segments may be NULL, and its sizes belong to the preconditioner after a success. */
-psgd_status psgd__precond_create_segments(const psgd_context *context, const char *source, int ndim,
-                                          const int64_t *shape, psgd_dtype dtype, const precond_settings *settings,
-                                          workspace *shared, const precond_segments *segments, psgd_precond **precond);
+                                 const precond_segments *segments, psgd_precond **precond);
 
 /* So small that one thread does it best, in a workspace that has room for several such. */
 bool psgd__precond_concurrent(const psgd_precond *self);
 bool psgd__precond_is_heavy(const psgd_precond *self); /* but its products are worth several threads */
 
-/* Refuses a preconditioner whose group mixes rows or whose settings need whole gradients. */
-psgd_status psgd__precond_check_rows(const psgd_precond *self);
+/* Refuses a list of rows that is not ascending or has one outside 0 .. limit - 1. */
+psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit);
 
 #define PRECOND_TYPED(type)                                                                                            \
     psgd_status psgd__precond_build_##type(psgd_precond *self, const spec_tree *tree);                                 \

@@ -2,6 +2,8 @@
 #include "specs.h"
 #include "support.h"
 
+#include "core/options.h"
+
 /* As in support.h, but only one allocation fails, or all from one on. */
 typedef struct failing {
     int64_t made, outstanding, at;
@@ -154,10 +156,12 @@ static psgd_status describe(psgd_context *context, const void *data)
 static psgd_status help(psgd_context *context, const void *data)
 {
     (void)data;
-    char *text = (char *)&text;
-    psgd_status status = psgd_precond_options_text(context, &text);
-    if (status != PSGD_OK) assert_null(text);
-    psgd_text_free(context, text);
+    text lines = {.context = context};
+    psgd_option_info option;
+    for (int i = 0; psgd_precond_option(i, &option); i++) psgd__option_help(&lines, &option);
+    psgd_status status = lines.failed ? PSGD_ERR_NO_MEMORY : PSGD_OK;
+    if (lines.failed) assert_null(lines.chars);
+    psgd__text_free(&lines);
     return status;
 }
 

@@ -9,7 +9,7 @@
  * State of a matrix: L, A, L^-p, A^-p, then updates made and rows observed. */
 #include "la/matrix/blas.h"
 #include "la/la.h"
-#include "optim/method/methods.h"
+#include "optim/method/method.h"
 
 #include <math.h>
 #include <string.h>
@@ -154,11 +154,7 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
 }
 
 const method_ops METHOD_OPS(kfac) = {
-    .kind = {.name = "kfac",
-             .summary = "Kronecker factors of the Fisher matrix, inverted",
-             .lr = 0.01,
-             .beta2 = 0.95,
-             .observes = true},
+    .kind = {"kfac", "Kronecker factors of the Fisher matrix, inverted", .lr = 0.01, .beta2 = 0.95, .observes = true},
     .advance = kfac_advance,
     .size = kfac_size,
     .reserve = kfac_reserve,

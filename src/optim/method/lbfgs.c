@@ -3,8 +3,7 @@
  * State of a tensor: the point and gradient where the last search ended, then rings of s and y. A caller who has moved
  * theta since then costs one more evaluation. */
 #include "la/la.h"
-#include "optim/method/methods.h"
-#include "optim/search.h"
+#include "optim/method/method.h"
 
 #include <float.h>
 #include <math.h>
@@ -18,25 +17,19 @@ static int64_t lbfgs_size(const psgd_optimizer *self, const part *p)
     return psgd__mul_fits(p->n, 2 + 2 * self->settings.memory, &size) ? size : INT64_MAX;
 }
 
-static real *ring_s(const psgd_optimizer *self, const part *p, int64_t slot)
+/* s or y of a slot. */
+static real *ring(const part *p, int64_t slot, bool of_s)
 {
-    (void)self;
-    return (real *)p->state + (2 + 2 * slot) * p->n;
+    return (real *)p->state + (2 + 2 * slot + !of_s) * p->n;
 }
 
-static real *ring_y(const psgd_optimizer *self, const part *p, int64_t slot)
-{
-    return ring_s(self, p, slot) + p->n;
-}
-
-/* dot over all tensors of two rings, chosen by functions as above. */
-static double ring_dot(const psgd_optimizer *self, int64_t slot, bool with_s, void *const *d)
+/* Over all tensors, s or y of a slot times d; d NULL: times y. */
+static double ring_dot(const psgd_optimizer *self, int64_t slot, bool of_s, void *const *d)
 {
     double sum = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        const real *x = with_s ? ring_s(self, p, slot) : ring_y(self, p, slot);
-        sum += la_dot(p->n, x, d ? d[i] : ring_y(self, p, slot));
+        sum += la_dot(p->n, ring(p, slot, of_s), d ? d[i] : ring(p, slot, false));
     }
     return sum;
 }
@@ -45,7 +38,7 @@ static void ring_axpy(const psgd_optimizer *self, double c, int64_t slot, bool o
 {
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        la_axpy(p->n, (real)c, of_s ? ring_s(self, p, slot) : ring_y(self, p, slot), d[i]);
+        la_axpy(p->n, (real)c, ring(p, slot, of_s), d[i]);
     }
 }
 
@@ -55,7 +48,7 @@ static bool direction(psgd_optimizer *self, void *const *g, void *const *d)
     enum { MAX = 1000 };
     double alpha[MAX];
     int64_t kept = self->now.integer[KEPT], memory = self->settings.memory;
-    for (int i = 0; i < self->part_count; i++) memcpy(d[i], g[i], (size_t)self->parts[i].n * sizeof(real));
+    psgd__parts_copy(self, g, d);
     for (int64_t k = 0; k < kept; k++) {
         int64_t slot = (self->now.integer[NEXT] - 1 - k + 2 * memory) % memory;
         alpha[k] = ring_dot(self, slot, true, d) / ring_dot(self, slot, true, NULL);
@@ -66,31 +59,13 @@ static bool direction(psgd_optimizer *self, void *const *g, void *const *d)
         int64_t last = (self->now.integer[NEXT] - 1 + memory) % memory;
         scale = ring_dot(self, last, true, NULL) / ring_dot(self, last, false, NULL);
     }
-    for (int i = 0; i < self->part_count; i++) la_scale(self->parts[i].n, (real)-scale, d[i]);
+    psgd__parts_scale(self, -scale, d);
     for (int64_t k = kept - 1; k >= 0; k--) {
         int64_t slot = (self->now.integer[NEXT] - 1 - k + 2 * memory) % memory;
         double beta = ring_dot(self, slot, false, d) / ring_dot(self, slot, true, NULL);
         ring_axpy(self, -alpha[k] - beta, slot, true, d);
     }
     return psgd__parts_dot(self, g, d) < 0;
-}
-
-typedef struct along {
-    psgd_optimizer *self;
-    void *const *from, *const *d, *const *to, *const *g;
-} along;
-
-static psgd_status evaluate_along(void *data, double a, double *value, double *slope)
-{
-    along *line = data;
-    psgd_optimizer *self = line->self;
-    for (int i = 0; i < self->part_count; i++) {
-        memcpy(line->to[i], line->from[i], (size_t)self->parts[i].n * sizeof(real));
-    }
-    psgd__parts_axpy(self, a, line->d, line->to);
-    PSGD_TRY(psgd__evaluate(self, line->to, value, line->g));
-    *slope = psgd__parts_dot(self, line->g, line->d);
-    return PSGD_OK;
 }
 
 /* s and y of the step from the old point (in v and h by now) to the new one into the ring. */
@@ -100,7 +75,7 @@ static void remember(psgd_optimizer *self, void *const *theta, void *const *grad
     double sy = 0, yy = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        real *x = p->state, *g = x + p->n, *s = ring_s(self, p, slot), *y = ring_y(self, p, slot);
+        real *x = p->state, *g = x + p->n, *s = ring(p, slot, true), *y = ring(p, slot, false);
         const real *x_new = theta[i], *g_new = gradient[i];
         for (int64_t k = 0; k < p->n; k++) {
             s[k] = x_new[k] - x[k];
@@ -159,30 +134,20 @@ static psgd_status lbfgs_iterate(psgd_optimizer *self, void *const *theta, doubl
     if (!(slope < 0)) return PSGD_OK; /* the gradient is zero */
 
     double length = sqrt(psgd__parts_dot(self, self->v, self->v));
-    line_search s = {.value = *loss,
-                     .slope = slope,
-                     .decrease = 1e-4,
-                     .curvature = 0.9,
-                     .longest = HUGE_VAL,
-                     .max = 40,
-                     .first = self->now.integer[KEPT] ? 1 : fmin(1, 1 / length),
-                     .noise = 4 * (double)REAL_EPSILON * fabs(*loss)};
-    along line = {.self = self, .from = theta, .d = self->v, .to = self->spare, .g = self->h};
-    PSGD_TRY(psgd__line_search(&s, evaluate_along, &line));
+    line_search s = {.value = *loss, .slope = slope, .first = self->now.integer[KEPT] ? 1 : fmin(1, 1 / length)};
+    PSGD_TRY(psgd__search(self, theta, self->v, &s));
     if (!s.found) {
         self->now.integer[KEPT] = 0; /* start again from the gradient */
         return PSGD_OK;
     }
     remember(self, self->spare, self->h);
     keep_end(self, self->spare, self->h, s.reached);
-    for (int i = 0; i < self->part_count; i++) {
-        memcpy(theta[i], self->spare[i], (size_t)self->parts[i].n * sizeof(real));
-    }
+    psgd__parts_copy(self, self->spare, theta);
     return PSGD_OK;
 }
 
 const method_ops METHOD_OPS(lbfgs) = {
-    .kind = {.name = "lbfgs", .summary = "limited memory BFGS with a line search", .lr = 1, .searches = true},
+    .kind = {"lbfgs", "limited memory BFGS with a line search", .lr = 1, .searches = true},
     .size = lbfgs_size,
     .iterate = lbfgs_iterate,
 };

@@ -4,6 +4,7 @@
 
 #include "la/fused/optimizer_step.h"
 #include "optim/optim.h"
+#include "optim/search.h"
 
 #define method_ops  PSGD_TYPED(method_ops)
 #define method_args PSGD_TYPED(method_args)
@@ -27,7 +28,8 @@ typedef struct method_ops {
     void (*advance)(const method_args *a); /* updates the method's state; out <- keep x - rate d */
 
     /* OPTIONAL */
-    int64_t (*size)(const psgd_optimizer *self, const part *p); /* of state for a tensor, zero at the start */
+    int arrays;                                                 /* of the tensor's size, that are its state */
+    int64_t (*size)(const psgd_optimizer *self, const part *p); /* of that state instead; zero at the start */
     void (*reserve)(psgd_optimizer *self);                      /* scratch in the workspace */
     void (*leave_out)(psgd_optimizer *self, const part *p);     /* instead of advance: it has no gradient */
     void (*finish)(psgd_optimizer *self, bool pairs); /* after advance of all; there is what a fit needs; needs whole */
@@ -40,17 +42,31 @@ typedef struct method_ops {
     psgd_status (*iterate)(psgd_optimizer *self, void *const *theta, double *loss); /* REQUIRED if kind.searches */
 } method_ops;
 
-#define psgd__method_at  PSGD_TYPED(psgd__method_at)
-#define psgd__evaluate   PSGD_TYPED(psgd__evaluate)
-#define psgd__product    PSGD_TYPED(psgd__product)
-#define psgd__parts_dot  PSGD_TYPED(psgd__parts_dot)
-#define psgd__parts_axpy PSGD_TYPED(psgd__parts_axpy)
-#define psgd__parts_max  PSGD_TYPED(psgd__parts_max)
+/* Every method. To add one: a file with its table, its name here. */
+#define METHODS(each)                                                                                                  \
+    each(psgd) each(sgd) each(momentum) each(nesterov) each(adagrad) each(rmsprop) each(adam) each(adamw)              \
+        each(sparse_adam) each(esgd) each(kfac) each(lbfgs) each(newton_cg)
+
+#define METHOD_OPS(name)     PSGD_TYPED(psgd__##name##_method)
+#define DECLARE_METHOD(name) extern const method_ops METHOD_OPS(name);
+METHODS(DECLARE_METHOD)
+
+#define psgd__method_at   PSGD_TYPED(psgd__method_at)
+#define psgd__evaluate    PSGD_TYPED(psgd__evaluate)
+#define psgd__product     PSGD_TYPED(psgd__product)
+#define psgd__parts_dot   PSGD_TYPED(psgd__parts_dot)
+#define psgd__search      PSGD_TYPED(psgd__search)
+#define psgd__parts_copy  PSGD_TYPED(psgd__parts_copy)
+#define psgd__parts_scale PSGD_TYPED(psgd__parts_scale)
+#define psgd__parts_axpy  PSGD_TYPED(psgd__parts_axpy)
+#define psgd__parts_max   PSGD_TYPED(psgd__parts_max)
 
 const method_ops *psgd__method_at(int index);
 
-/* Over all tensors: x'y, y <- y + c x, max |x|. */
+/* Over all tensors: x'y, y <- x, x <- c x, y <- y + c x, max |x|. */
 double psgd__parts_dot(const psgd_optimizer *self, void *const *x, void *const *y);
+void psgd__parts_copy(const psgd_optimizer *self, void *const *x, void *const *y);
+void psgd__parts_scale(const psgd_optimizer *self, double c, void *const *x);
 void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y);
 double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
 
@@ -59,5 +75,9 @@ double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
 psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *loss, void *const *gradient);
 psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const *g, void *const *v, double *loss,
                           void *const *h);
+
+/* A line search from theta along d, with value, slope and first of s given. Leaves the last point evaluated in spare
+ * and its gradient in h. */
+psgd_status psgd__search(psgd_optimizer *self, void *const *theta, void *const *d, line_search *s);
 
 #endif

@@ -1,4 +1,4 @@
-#include "optim/method/methods.h"
+#include "optim/method/method.h"
 
 #define ENTRY(name) &METHOD_OPS(name),
 

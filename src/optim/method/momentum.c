@@ -1,12 +1,16 @@
-/* The heavy ball, "momentum": u <- beta u + g, d = u.
+/* Gradient descent with and without momentum:
  *
- * With a constant step size this is the paper's u <- beta u - mu g, theta <- theta + u. */
-#include "optim/method/methods.h"
+ *   sgd       d = g
+ *   momentum  the heavy ball, u <- beta u + g, d = u; with a constant step size this is the paper's
+ *             u <- beta u - mu g, theta <- theta + u
+ *   nesterov  u <- beta u - mu g(theta + beta u), theta <- theta + u. The caller's parameters are y = theta + beta u,
+ *             where the gradient is wanted. With w = -u / mu that is w <- beta w + g, y <- y - mu (g + beta w), and
+ *             theta = y + mu beta w. */
+#include "optim/method/method.h"
 
-static int64_t momentum_size(const psgd_optimizer *self, const part *p)
+static void sgd_advance(const method_args *a)
 {
-    (void)self;
-    return p->n;
+    la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
 }
 
 static void momentum_advance(const method_args *a)
@@ -14,11 +18,31 @@ static void momentum_advance(const method_args *a)
     step_rule r = a->rule;
     r.decay1 = (real)a->self->settings.momentum;
     r.gain1 = 1;
+    r.ahead = a->self->kind->nesterov;
     la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
 }
 
+static void nesterov_position(const psgd_optimizer *self, const part *p, const real *x, real *to)
+{
+    const real *w = p->state;
+    real back = (real)(psgd_optimizer_rate(self) * self->settings.momentum);
+    for (int64_t i = 0; i < p->n; i++) to[i] = x[i] + back * w[i];
+}
+
+const method_ops METHOD_OPS(sgd) = {
+    .kind = {"sgd", "gradient descent", .lr = 0.01, .rows = true},
+    .advance = sgd_advance,
+};
+
 const method_ops METHOD_OPS(momentum) = {
-    .kind = {.name = "momentum", .summary = "heavy ball: a sum of past gradients", .lr = 0.01, .momentum = 0.9},
+    .kind = {"momentum", "heavy ball: a sum of past gradients", .lr = 0.01, .momentum = 0.9},
     .advance = momentum_advance,
-    .size = momentum_size,
+    .arrays = 1,
+};
+
+const method_ops METHOD_OPS(nesterov) = {
+    .kind = {"nesterov", "momentum with the gradient taken ahead", .lr = 0.01, .momentum = 0.9, .nesterov = true},
+    .advance = momentum_advance,
+    .position = nesterov_position,
+    .arrays = 1,
 };

@@ -2,7 +2,7 @@
  * (paper, sections 4.2 to 4.4). The fit comes first, so the new Q makes the step. */
 #include "la/la.h"
 #include "la/array/normal.h"
-#include "optim/method/methods.h"
+#include "optim/method/method.h"
 
 #include <math.h>
 #include <string.h>
@@ -70,20 +70,14 @@ static psgd_status fit_fisher(const method_args *a)
     bool averages = set->whiten == WHITEN_MOMENTUM && set->momentum > 0;
     const real *h = averages || set->l2 > 0 ? a->out : a->g;
     real *v = set->fit.integrate ? NULL : probe_of(a->self);
-    int tensor = (int)(a->part - a->self->parts);
-    if (v && a->part->rows) {
-        PSGD_TYPED(psgd__optim_draw_rows)(a->self, tensor, a->part->rows, v);
-    } else if (v) {
-        PSGD_TYPED(psgd__optim_draw)(a->self, tensor, v);
-    }
+    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), a->part->rows, v);
     return update_part(a, 1, v, h);
 }
 
 static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
 {
-    double factor = psgd__schedule_factor(&self->settings.step_schedule, step - 1, self->settings.total,
-                                          self->now.plateau);
-    precond->settings.step = self->settings.fit.step * factor;
+    const optim_settings *set = &self->settings;
+    precond->settings.step = set->fit.step * psgd__optim_schedule(self, &set->step_schedule, step - 1);
 }
 
 /* A pair that Q cannot take leaves Q as it was, and the step proceeds with that. */
@@ -123,7 +117,7 @@ static void gather(const method_args *a)
     real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
     if (set->fit.criterion == CRITERION_FISHER) {
         if (!fits_directions(set)) la_step_plain(p->n, &a->rule, a->g, a->x, h);
-        if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), v);
+        if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), NULL, v);
         return;
     }
     for (int64_t k = 0; k < set->fit.pairs; k++, v += self->total, h += self->total) {
@@ -199,11 +193,8 @@ static bool psgd_heavy(const part *p)
 }
 
 const method_ops METHOD_OPS(psgd) = {
-    .kind = {.name = "psgd",
-             .summary = "preconditioned on a group, fitted to Hessian-vector products or gradients",
-             .lr = 0.01,
-             .fits = true,
-             .rows = true},
+    .kind = {"psgd", "preconditioned on a group, fitted to Hessian-vector products or gradients", .lr = 0.01,
+             .fits = true, .rows = true},
     .advance = psgd_advance,
     .leave_out = psgd_leave_out,
     .finish = psgd_finish,

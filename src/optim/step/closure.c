@@ -1,10 +1,8 @@
 /* The bound objective: evaluations, Hessian-vector products, and an iteration with them. */
-#include "la/la.h"
 #include "optim/method/method.h"
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *loss, void *const *gradient)
 {
@@ -20,13 +18,11 @@ static psgd_status difference(psgd_optimizer *self, void *const *theta, void *co
     double size = psgd__parts_max(self, (const void *const *)theta),
            max = psgd__parts_max(self, (const void *const *)v);
     double e = max > 0 && isfinite(max) ? sqrt((double)REAL_EPSILON) * (1 + size) / max : 1, ignored;
-    for (int i = 0; i < self->part_count; i++) {
-        memcpy(self->spare[i], theta[i], (size_t)self->parts[i].n * sizeof(real));
-    }
+    psgd__parts_copy(self, theta, self->spare);
     psgd__parts_axpy(self, e, v, self->spare);
     PSGD_TRY(psgd__evaluate(self, self->spare, &ignored, h));
     psgd__parts_axpy(self, -1, g, h);
-    for (int i = 0; i < self->part_count; i++) la_scale(self->parts[i].n, (real)(1 / e), h[i]);
+    psgd__parts_scale(self, 1 / e, h);
     return PSGD_OK;
 }
 
@@ -40,13 +36,39 @@ psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const 
     return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's product reported failure %d", code);
 }
 
+typedef struct along {
+    psgd_optimizer *self;
+    void *const *theta, *const *d;
+} along;
+
+static psgd_status evaluate_along(void *data, double a, double *value, double *slope)
+{
+    const along *line = data;
+    psgd_optimizer *self = line->self;
+    psgd__parts_copy(self, line->theta, self->spare);
+    psgd__parts_axpy(self, a, line->d, self->spare);
+    PSGD_TRY(psgd__evaluate(self, self->spare, value, self->h));
+    *slope = psgd__parts_dot(self, self->h, line->d);
+    return PSGD_OK;
+}
+
+psgd_status psgd__search(psgd_optimizer *self, void *const *theta, void *const *d, line_search *s)
+{
+    s->decrease = 1e-4;
+    s->curvature = 0.9;
+    s->longest = HUGE_VAL;
+    s->max = 40;
+    s->noise = 4 * (double)REAL_EPSILON * fabs(s->value);
+    return psgd__line_search(s, evaluate_along, &(along){self, theta, d});
+}
+
 /* Loss, gradient and, where wanted, pairs (v, Hv) at theta. An exact product gives loss and gradient as well. */
 static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, double *loss)
 {
     bool products = psgd_optimizer_wants_product(self);
     if (!products || !self->objective.product) PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
     if (!products) return PSGD_OK;
-    for (int i = 0; i < self->part_count; i++) PSGD_TYPED(psgd__optim_draw)(self, i, self->v[i]);
+    for (int i = 0; i < self->part_count; i++) PSGD_TYPED(psgd__optim_draw)(self, i, NULL, self->v[i]);
     for (int64_t k = 0; k < self->settings.fit.pairs; k++) {
         for (int i = 0; i < self->part_count; i++) {
             self->pair_v[i] = (real *)self->v[i] + k * self->parts[i].n;

@@ -1,7 +1,6 @@
 /* A step on some rows of a tensor is a step on a smaller tensor: the parameters and the method's state of those rows
  * are packed one after the other, the step that all methods share runs on them, and they are copied back. What is joint
  * over all tensors (clipping, the test for non-finite values, schedules, counters) stays so. */
-#include "la/array/normal.h"
 #include "optim/method/method.h"
 
 #include <string.h>
@@ -29,15 +28,6 @@ psgd_status PSGD_TYPED(psgd__optim_build_rows)(psgd_optimizer *self)
         at += p->rows_max * psgd__part_width(p) * (1 + p->state_size / p->n);
     }
     return PSGD_OK;
-}
-
-void PSGD_TYPED(psgd__optim_draw_rows)(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
-{
-    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE,
-                                         (uint64_t)(self->settings.first_tensor + tensor),
-                                         (uint64_t)self->parts[tensor].steps);
-    int64_t n = psgd__part_width(&self->parts[tensor]);
-    for (int64_t i = 0; i < rows->count; i++) la_normal(&stream, rows->index[i] * n, n, (real *)v + i * n);
 }
 
 static void gather(const psgd_rows *rows, int64_t n, const real *from, real *to)

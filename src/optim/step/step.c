@@ -21,6 +21,16 @@ double psgd__parts_dot(const psgd_optimizer *self, void *const *x, void *const *
     return sum;
 }
 
+void psgd__parts_copy(const psgd_optimizer *self, void *const *x, void *const *y)
+{
+    for (int i = 0; i < self->part_count; i++) memcpy(y[i], x[i], (size_t)self->parts[i].n * sizeof(real));
+}
+
+void psgd__parts_scale(const psgd_optimizer *self, double c, void *const *x)
+{
+    for (int i = 0; i < self->part_count; i++) la_scale(self->parts[i].n, (real)c, x[i]);
+}
+
 void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y)
 {
     for (int i = 0; i < self->part_count; i++) la_axpy(self->parts[i].n, (real)c, x[i], y[i]);
@@ -37,14 +47,19 @@ double psgd__parts_max(const psgd_optimizer *self, const void *const *x)
     return max;
 }
 
-/* Joint tensors draw what one tensor of all of them would. */
-void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, void *v)
+/* Joint tensors draw what one tensor of all of them would, and rows, which may be NULL, what the whole tensor would. */
+void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
 {
     const part *p = &self->parts[tensor];
     int64_t pairs = self->settings.fit.pairs;
     rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE,
                                          (uint64_t)(self->settings.first_tensor + (self->joint ? 0 : tensor)),
                                          (uint64_t)(self->joint ? self->now.step : p->steps));
+    if (rows) {
+        int64_t n = psgd__part_width(p);
+        for (int64_t i = 0; i < rows->count; i++) la_normal(&stream, rows->index[i] * n, n, (real *)v + i * n);
+        return;
+    }
     if (!self->joint) {
         la_normal(&stream, 0, p->n * pairs, v);
         return;
@@ -286,7 +301,7 @@ psgd_status PSGD_TYPED(psgd__optim_build)(psgd_optimizer *self, int method)
     self->ops = ops;
     for (int i = 0; i < self->part_count; i++) {
         part *p = &self->parts[i];
-        p->state_size = ops->size ? ops->size(self, p) : 0;
+        p->state_size = ops->size ? ops->size(self, p) : ops->arrays * p->n;
         if (!psgd__add_fits(self->state_size, p->state_size, &self->state_size)) {
             return psgd__fail(PSGD_ERR_NO_MEMORY, "the state of %s is larger than can be counted", self->kind->name);
         }

@@ -6,7 +6,7 @@
  * factors and max |Q| is computed only when they reach a limit. The factors of a kron share the limit. With large steps
  * they drift apart, one up and one down, while their product stays the same, so they are balanced before any of them is
  * judged. */
-#include "precond/update/guard.h"
+#include "precond/update/update.h"
 
 #include <math.h>
 

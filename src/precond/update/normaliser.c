@@ -1,4 +1,4 @@
-#include "precond/update/normaliser.h"
+#include "precond/update/update.h"
 
 #include <float.h>
 #include <math.h>

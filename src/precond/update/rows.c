@@ -36,6 +36,7 @@ static matrix matrix_of(const psgd_precond *self)
     return m;
 }
 
+/* Refuses a group that mixes rows and settings that need whole gradients. */
 psgd_status PSGD_TYPED(psgd__precond_check_rows)(const psgd_precond *self)
 {
     const group *root = self->root;
@@ -162,8 +163,7 @@ static void step_rows(update *u, const matrix *m, const whitened_pair *w, const 
         if (sum) sum[at] = (real)((double)sum[at] + a + b);
     }
     double largest = (double)la_max_abs(m->count, R);
-    group_pair empty = {.A = view_rows(NULL, m->count, 1)};
-    empty.B = empty.h = empty.v = empty.A;
+    group_pair empty = update_empty_pair(m->count);
     unit_measure measure = {.pair = &empty,
                             .R = R,
                             .spare = sum,

@@ -1,11 +1,11 @@
 /* Building and freeing, applying, and reading Q: all that is typed but not part of an update. */
 #include "la/la.h"
-#include "precond/update/guard.h"
-#include "precond/update/normaliser.h"
-#include "precond/update/whitened.h"
+#include "precond/update/update.h"
 
 #include <math.h>
 #include <string.h>
+
+enum { WIDEST = 512, PANEL = 16 }; /* factor whose diagonal is read, columns of I at a time */
 
 /* Lists the units below a group in the order in which psgd__group_units visits them, from units[count] on; with units
  * NULL only counts. Returns the new count. Factors of a kron without parameters do not grow. */
@@ -162,4 +162,41 @@ int64_t PSGD_TYPED(psgd__precond_factor_size)(const psgd_precond *self, int inde
 void PSGD_TYPED(psgd__precond_factor)(const psgd_precond *self, int index, void *Q)
 {
     psgd__group_to_dense(factor(self, index), Q);
+}
+
+/* Min and max of the diagonal, from Q times the columns of I, a few at a time. */
+static psgd_status diagonal(const group *self, double *min, double *max)
+{
+    int64_t n = self->n;
+    real *panel = psgd__alloc(self->context, n * PANEL, sizeof(real));
+    if (!panel) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the diagonal of %s", self->ops->kind.name);
+    *min = HUGE_VAL;
+    *max = -HUGE_VAL;
+    for (int64_t from = 0; from < n; from += PANEL) {
+        int64_t count = n - from < PANEL ? n - from : PANEL;
+        memset(panel, 0, (size_t)(n * PANEL) * sizeof(real));
+        for (int64_t j = 0; j < count; j++) panel[j * n + from + j] = 1;
+        self->ops->act(self, ACT_MUL, view_rows(panel, n, count));
+        for (int64_t j = 0; j < count; j++) {
+            *min = fmin(*min, (double)panel[j * n + from + j]);
+            *max = fmax(*max, (double)panel[j * n + from + j]);
+        }
+    }
+    psgd__free(self->context, panel);
+    return PSGD_OK;
+}
+
+psgd_status PSGD_TYPED(psgd__precond_factor_health)(const psgd_precond *self, int index, double health[3])
+{
+    const group *own = factor(self, index);
+    double smallest, largest;
+    PSGD_TRY(psgd__group_range(own, &smallest, &largest));
+    health[0] = largest / smallest;
+    health[1] = health[2] = NAN;
+    if (own->mix <= 1 && own->ops->range) { /* diagonal, with positive entries */
+        health[1] = smallest;
+        health[2] = largest;
+        return PSGD_OK;
+    }
+    return own->n <= WIDEST ? diagonal(own, &health[1], &health[2]) : PSGD_OK;
 }

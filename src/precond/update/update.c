@@ -7,7 +7,6 @@
  * they are small compared with the other parts; the normaliser gets the exponent and the weight that undoes it. */
 #include "precond/update/update.h"
 #include "la/la.h"
-#include "precond/update/guard.h"
 
 #include <math.h>
 
@@ -222,8 +221,7 @@ static bool update_fused(psgd_precond *self, const real *v, const real *h)
         raw.sign = 1;
         root->fused->project(root, &raw, R + self->r_size, f.second);
     }
-    group_pair empty = {.A = view_rows(NULL, self->n, 1)};
-    empty.B = empty.h = empty.v = empty.A;
+    group_pair empty = update_empty_pair(self->n);
     psgd__group_units(root, &empty, step_fused, &f);
     update_count(&f.common);
     return true;

@@ -1,4 +1,4 @@
-#include "precond/update/whitened.h"
+#include "precond/update/update.h"
 #include "la/la.h"
 
 #include <math.h>
