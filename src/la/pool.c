@@ -269,30 +269,22 @@ __attribute__((destructor)) static void stop_pool(void)
     if (!atomic_exchange(&pool.taken, true)) stop_workers(0);
 }
 
-static void run_job(job *j, int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
+void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
 {
+    bool worth = count > 1 && count <= UINT32_MAX && work > LA_MIN_WORK, inner = state == IN_HEAVY_TASK;
+    if (!worth || (!inner && !take_pool())) {
+        for (int64_t i = 0; i < count; i++) part(data, i);
+        return;
+    }
+    job *j = &pool.jobs[inner ? INNER : OUTER];
     double each = work / (double)count;
     int64_t batch = each < BATCH_WORK ? (int64_t)(BATCH_WORK / each) : 1, max = count / (4 * (pool.workers + 1));
     if (batch > max) batch = max;
+    state = IN_PART;
     begin_job(j, count, batch < 1 ? 1 : batch, MAX_THREADS, part, data);
     finish_job(j);
-}
-
-void la_parallel(int64_t count, double work, void (*part)(void *data, int64_t i), void *data)
-{
-    bool worth = count > 1 && count <= UINT32_MAX && work > LA_MIN_WORK;
-    if (worth && state == IN_HEAVY_TASK) {
-        state = IN_PART;
-        run_job(&pool.jobs[INNER], count, work, part, data);
-        state = IN_HEAVY_TASK;
-    } else if (worth && take_pool()) {
-        state = IN_PART;
-        run_job(&pool.jobs[OUTER], count, work, part, data);
-        state = FREE;
-        atomic_store_explicit(&pool.taken, false, memory_order_release);
-    } else {
-        for (int64_t i = 0; i < count; i++) part(data, i);
-    }
+    state = inner ? IN_HEAVY_TASK : FREE;
+    if (!inner) atomic_store_explicit(&pool.taken, false, memory_order_release);
 }
 
 typedef struct chunks {
