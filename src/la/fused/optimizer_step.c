@@ -12,48 +12,26 @@ typedef struct stepping {
     real *u, *s, *out;
 } stepping;
 
-static void plain_some(const void *data, int64_t from, int64_t count)
+static void step_some(const void *data, int64_t from, int64_t count)
 {
     const stepping *t = data;
-    la_kernel()->step_plain(count, t->rule, t->g + from, t->x + from, t->out + from);
+    const la_kernels *k = la_kernel();
+    const real *g = t->g + from, *x = t->x + from;
+    real *out = t->out + from;
+    if (t->u && t->s) {
+        k->step_adam(count, t->rule, g, t->u + from, t->s + from, x, out);
+    } else if (t->u) {
+        k->step_momentum(count, t->rule, g, t->u + from, x, out);
+    } else if (t->s) {
+        k->step_rms(count, t->rule, g, t->s + from, x, out);
+    } else {
+        k->step_plain(count, t->rule, g, x, out);
+    }
 }
 
-void la_step_plain(int64_t n, const step_rule *r, const real *g, const real *x, real *out)
+void la_step(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out)
 {
-    la_chunks(n, CHUNK, PARALLEL, plain_some, &(stepping){.rule = r, .g = g, .x = x, .out = out});
-}
-
-static void momentum_some(const void *data, int64_t from, int64_t count)
-{
-    const stepping *t = data;
-    la_kernel()->step_momentum(count, t->rule, t->g + from, t->u + from, t->x + from, t->out + from);
-}
-
-void la_step_momentum(int64_t n, const step_rule *r, const real *g, real *u, const real *x, real *out)
-{
-    la_chunks(n, CHUNK, PARALLEL, momentum_some, &(stepping){.rule = r, .g = g, .u = u, .x = x, .out = out});
-}
-
-static void rms_some(const void *data, int64_t from, int64_t count)
-{
-    const stepping *t = data;
-    la_kernel()->step_rms(count, t->rule, t->g + from, t->s + from, t->x + from, t->out + from);
-}
-
-void la_step_rms(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out)
-{
-    la_chunks(n, CHUNK, PARALLEL, rms_some, &(stepping){.rule = r, .g = g, .s = s, .x = x, .out = out});
-}
-
-static void adam_some(const void *data, int64_t from, int64_t count)
-{
-    const stepping *t = data;
-    la_kernel()->step_adam(count, t->rule, t->g + from, t->u + from, t->s + from, t->x + from, t->out + from);
-}
-
-void la_step_adam(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out)
-{
-    la_chunks(n, CHUNK, PARALLEL, adam_some, &(stepping){r, g, x, u, s, out});
+    la_chunks(n, CHUNK, PARALLEL, step_some, &(stepping){r, g, x, u, s, out});
 }
 
 static void divide_some(const void *data, int64_t from, int64_t count)
@@ -73,24 +51,20 @@ void la_step_divide(int64_t n, const step_rule *rule, const real *g, const real 
     la_chunks(n, CHUNK, PARALLEL, divide_some, &(stepping){.rule = rule, .g = g, .s = (real *)s, .x = x, .out = out});
 }
 
-typedef struct averaging {
-    double decay, gain;
-    const real *h;
-    real *s;
-} averaging;
-
 static void average_some(const void *data, int64_t from, int64_t count)
 {
-    const averaging *a = data;
+    const stepping *t = data;
+    double decay = t->rule->decay2, gain = t->rule->gain2;
     for (int64_t i = from; i < from + count; i++) {
-        double s = (double)a->s[i], h = (double)a->h[i];
-        a->s[i] = (real)sqrt(a->decay * (s * s) + a->gain * (h * h));
+        double s = (double)t->s[i], h = (double)t->g[i];
+        t->s[i] = (real)sqrt(decay * (s * s) + gain * (h * h));
     }
 }
 
 void la_root_mean(int64_t n, double decay, double gain, const real *h, real *s)
 {
-    la_chunks(n, CHUNK, PARALLEL, average_some, &(averaging){decay, gain, h, s});
+    step_rule r = {.decay2 = decay, .gain2 = gain};
+    la_chunks(n, CHUNK, PARALLEL, average_some, &(stepping){.rule = &r, .g = h, .s = s});
 }
 
 typedef struct clamping {

@@ -5,22 +5,15 @@
 #include "core/dtype.h"
 #include "la/kernel/kernel.h"
 
-#define la_step_plain    PSGD_TYPED(psgd__la_step_plain)
-#define la_step_momentum PSGD_TYPED(psgd__la_step_momentum)
-#define la_step_adam     PSGD_TYPED(psgd__la_step_adam)
-#define la_step_rms      PSGD_TYPED(psgd__la_step_rms)
-#define la_step_divide   PSGD_TYPED(psgd__la_step_divide)
-#define la_root_mean     PSGD_TYPED(psgd__la_root_mean)
-#define la_clamp         PSGD_TYPED(psgd__la_clamp)
+#define la_step        PSGD_TYPED(psgd__la_step)
+#define la_step_divide PSGD_TYPED(psgd__la_step_divide)
+#define la_root_mean   PSGD_TYPED(psgd__la_root_mean)
+#define la_clamp       PSGD_TYPED(psgd__la_clamp)
 
-/* g stands for g + l2 x below; out <- keep x - rate d; out may be x. */
-void la_step_plain(int64_t n, const step_rule *r, const real *g, const real *x, real *out); /* d = g */
-/* u <- decay1 u + gain1 g; d = u, or gain1 g + decay1 u where r->ahead */
-void la_step_momentum(int64_t n, const step_rule *r, const real *g, real *u, const real *x, real *out);
-/* s <- sqrt(decay2 s^2 + gain2 g^2); d = correct1 g / (correct2 s + epsilon) */
-void la_step_rms(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out);
-/* and with u for g in d, u as above */
-void la_step_adam(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out);
+/* g stands for g + l2 x below; out <- keep x - rate d; out may be x. With u and s both NULL d = g, else
+ *   u <- decay1 u + gain1 g; d = u, or gain1 g + decay1 u where r->ahead
+ *   s <- sqrt(decay2 s^2 + gain2 g^2); d = correct1 g / (correct2 s + epsilon), or with u as well u for g in d */
+void la_step(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out);
 
 /* with s as it is */
 void la_step_divide(int64_t n, const step_rule *r, const real *g, const real *s, const real *x, real *out);

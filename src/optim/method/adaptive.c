@@ -19,7 +19,7 @@ static void advance_rms(const method_args *a, double decay, double gain)
     r.gain2 = gain;
     r.correct1 = r.correct2 = 1;
     r.epsilon = (real)a->self->settings.epsilon;
-    la_step_rms(a->part->n, &r, a->g, a->part->state, a->x, a->out);
+    la_step(a->part->n, &r, a->g, NULL, a->part->state, a->x, a->out);
 }
 
 static void adagrad_advance(const method_args *a)
@@ -46,7 +46,7 @@ static void adam_advance(const method_args *a)
     r.correct2 = (real)(1 / sqrt(1 - pow(set->beta2, t)));
     r.epsilon = (real)set->epsilon;
     real *u = a->part->state;
-    la_step_adam(a->part->n, &r, a->g, u, u + a->part->n, a->x, a->out);
+    la_step(a->part->n, &r, a->g, u, u + a->part->n, a->x, a->out);
 }
 
 /* s, then the count of updates. */

@@ -119,7 +119,7 @@ static void advance_vector(const method_args *a)
 static void kfac_advance(const method_args *a)
 {
     sides s = sides_of(a->part);
-    la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
+    la_step(a->part->n, &a->rule, a->g, NULL, NULL, a->x, a->out);
     if (!s.n) {
         advance_vector(a);
         return;

@@ -10,7 +10,7 @@
 
 static void sgd_advance(const method_args *a)
 {
-    la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
+    la_step(a->part->n, &a->rule, a->g, NULL, NULL, a->x, a->out);
 }
 
 static void momentum_advance(const method_args *a)
@@ -19,7 +19,7 @@ static void momentum_advance(const method_args *a)
     r.decay1 = (real)a->self->settings.momentum;
     r.gain1 = 1;
     r.ahead = a->self->kind->nesterov;
-    la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
+    la_step(a->part->n, &r, a->g, a->part->state, NULL, a->x, a->out);
 }
 
 static void nesterov_position(const psgd_optimizer *self, const part *p, const real *x, real *to)

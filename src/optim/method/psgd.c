@@ -18,7 +18,7 @@ static void average(const method_args *a)
     const optim_settings *set = &a->self->settings;
     step_rule r = a->rule;
     if (set->momentum == 0) {
-        la_step_plain(a->part->n, &r, a->g, a->x, a->out);
+        la_step(a->part->n, &r, a->g, NULL, NULL, a->x, a->out);
         return;
     }
     double correct = 1 / (1 - pow(set->momentum, (double)a->step));
@@ -26,7 +26,7 @@ static void average(const method_args *a)
     r.gain1 = (real)(1 - set->momentum);
     r.ahead = set->nesterov;
     r.rate = (real)-correct;
-    la_step_momentum(a->part->n, &r, a->g, a->part->state, a->x, a->out);
+    la_step(a->part->n, &r, a->g, a->part->state, NULL, a->x, a->out);
 }
 
 /* What P is applied to: the gradient itself where nothing is added to it, else out. */
@@ -116,7 +116,7 @@ static void gather(const method_args *a)
     real *v = (real *)psgd__work_at(&self->work, self->joint->segments.at_v) + p->from;
     real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
     if (set->fit.criterion == CRITERION_FISHER) {
-        if (!fits_directions(set)) la_step_plain(p->n, &a->rule, a->g, a->x, h);
+        if (!fits_directions(set)) la_step(p->n, &a->rule, a->g, NULL, NULL, a->x, h);
         if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), NULL, v);
         return;
     }
@@ -170,7 +170,7 @@ static void psgd_advance(const method_args *a)
     }
     bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
     if (raw) { /* the gradient with l2 in it, for the fit alone */
-        la_step_plain(a->part->n, &a->rule, a->g, a->x, a->out);
+        la_step(a->part->n, &a->rule, a->g, NULL, NULL, a->x, a->out);
         fit(a);
     }
     const real *m = averaged(a);

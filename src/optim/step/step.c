@@ -129,7 +129,7 @@ static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *thet
     rule.l2 = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        if (p->present) la_step_plain(p->n, &rule, (real *)self->direction + p->from, theta[i], theta[i]);
+        if (p->present) la_step(p->n, &rule, (real *)self->direction + p->from, NULL, NULL, theta[i], theta[i]);
     }
     return PSGD_OK;
 }
