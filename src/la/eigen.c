@@ -1,5 +1,4 @@
-/* Householder's reduction to a tridiagonal matrix, then QL with implicit shifts. Small matrices only, so plain loops.
- */
+/* QL with implicit shifts. Small matrices only, so plain loops. */
 #include "la/eigen.h"
 
 #include <float.h>

@@ -56,7 +56,7 @@ void la_add_row(view X, real scale, const real *c, view x); /* row i <- row i + 
 void la_dot_row(view X, const real *c, real scale, view x); /* x <- x + scale sum_i c_i row i */
 
 bool la_below_one(int64_t n, real c, const real *r);                 /* c r_i < 1 for all i */
-void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i, at least LA_LEAST */
+void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i, at least LA_MIN */
 
 /* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. */
 #ifdef PSGD_REAL_F64

@@ -48,38 +48,25 @@ static int flavour(void)
 
 int psgd__blas_enter(void)
 {
-    switch (flavour()) {
-    case OPENMP:
-        if (omp_get_max_threads && omp_set_num_threads) {
-            int before = omp_get_max_threads();
-            if (before != 1) omp_set_num_threads(1);
-            return before;
-        }
-        break;
-    case PTHREADS:
-        if (openblas_set_num_threads_local) return openblas_set_num_threads_local(1);
-        if (openblas_get_num_threads && openblas_set_num_threads) enter_process();
-        break;
-    default:
-        break;
+    int kind = flavour();
+    if (kind == OPENMP && omp_get_max_threads && omp_set_num_threads) {
+        int before = omp_get_max_threads();
+        if (before != 1) omp_set_num_threads(1);
+        return before;
     }
+    if (kind == PTHREADS && openblas_set_num_threads_local) return openblas_set_num_threads_local(1);
+    if (kind == PTHREADS && openblas_get_num_threads && openblas_set_num_threads) enter_process();
     return 1;
 }
 
 void psgd__blas_leave(int before)
 {
-    switch (flavour()) {
-    case OPENMP:
-        if (before != 1) omp_set_num_threads(before);
-        break;
-    case PTHREADS:
-        if (openblas_set_num_threads_local) {
-            openblas_set_num_threads_local(before);
-        } else if (openblas_get_num_threads && openblas_set_num_threads) {
-            leave_process();
-        }
-        break;
-    default:
-        break;
+    int kind = flavour();
+    if (kind == OPENMP && before != 1) omp_set_num_threads(before);
+    if (kind != PTHREADS) return;
+    if (openblas_set_num_threads_local) {
+        openblas_set_num_threads_local(before);
+    } else if (openblas_get_num_threads && openblas_set_num_threads) {
+        leave_process();
     }
 }

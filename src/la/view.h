@@ -24,6 +24,16 @@ typedef struct view {
     int64_t count[VIEW_LEVELS], spacing[VIEW_LEVELS];
 } view;
 
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
 /* outer vectors of n elements, one after the other. */
 static inline view view_rows(real *x, int64_t n, int64_t outer)
 {

@@ -2,7 +2,7 @@
  * for large ones. */
 #include "support.h"
 
-#include "la/network/winograd.h"
+#include "la/network/conv.h"
 
 typedef struct plain {
     double *y, *dx, *dW;

@@ -58,14 +58,14 @@ static void run_fused(const la_kernels *k, int64_t n, arrays *x)
     x->value[4] = (double)k->diag_fused(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
     x->value[5] = (double)k->diag_fused(n, x->b, x->c, x->a, 0, 1, x->e, true);
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
-    k->diag_apply(n, 2, x->b, x->c, false, x->a, true);
-    k->diag_apply(n, -2, x->b, x->c, true, x->d, false);
-    x->value[6] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, false, x->c, false);
-    x->value[7] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, true, x->e, false);
-    k->row_apply(n, 2, x->b, x->c, 0, NULL, true, x->e, false);
+    k->diag_apply(n, x->b, x->c, x->a, true);
+    k->diag_apply(n, x->b, x->c, x->d, false);
+    x->value[6] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, x->c, false);
+    x->value[7] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, x->e, false);
+    k->row_apply(n, 2, x->b, x->c, 0, NULL, x->g, false);
     int64_t some = n > 3 ? n - 3 : 0; /* rows that start anywhere */
-    x->value[6] += k->row_apply(some, 2, x->b, x->c, (real)0.3, x->f, false, x->g + 3, true);
-    k->row_apply(some, 2, x->b, x->c, 0, NULL, false, x->h + 1, true);
+    x->value[6] += k->row_apply(some, 2, x->b, x->c, (real)0.3, x->f, x->g + 3, true);
+    k->row_apply(some, 2, x->b, x->c, 0, NULL, x->h + 1, true);
 }
 
 enum {
@@ -166,9 +166,9 @@ static void run_cross(const la_kernels *k, int64_t n, arrays *x)
     x->value[0] = (double)largest;
     x->value[1] = (double)spectral;
     k->cross_retract(pairs, &p, (real)0.01, x->a, x->f);
-    k->cross_apply(pairs, &p, (real)0.5, x->c, false, x->c, false);
-    k->cross_apply(pairs, &p, (real)-0.5, x->d, true, x->c, false);
-    k->cross_apply(pairs, &p, (real)-0.5, x->d, false, x->g, true);
+    k->cross_apply(pairs, &p, x->c, x->c, false);
+    k->cross_apply(pairs, &p, x->d, x->h, false);
+    k->cross_apply(pairs, &p, x->d, x->g, true);
 }
 
 /* Values grow to a few thousand in these runs; each is the result of at most some thousand rounded operations whose

@@ -57,8 +57,8 @@ static void distance_makes_no_difference(void **state)
         la_tri_solve(T, lower, transpose, X);
         la_tri_solve(T, lower, transpose, far_view(far));
         assert_same(near, far);
-        la_mat_add_mul(T, N, N, transpose, 2, X, -1, Y);
-        la_mat_add_mul(T, N, N, transpose, 2, X, -1, far_view(far_other));
+        la_mat_add_mul(T, N, transpose, 2, X, -1, Y);
+        la_mat_add_mul(T, N, transpose, 2, X, -1, far_view(far_other));
         assert_same(other, far_other);
         memset(R, 0, sizeof R);
         memset(S, 0, sizeof S);

@@ -73,7 +73,7 @@ static void block_reset(group *self, double scale)
 static void couple(const group *self, const real *C, real alpha, bool transpose, view X)
 {
     view to = to_slice(self, X), from = from_slice(self, X);
-    la_mat_add_mul(C, to.n, from.n, transpose, alpha, transpose ? to : from, 1, transpose ? from : to);
+    la_mat_add_mul(C, from.n, transpose, alpha, transpose ? to : from, 1, transpose ? from : to);
 }
 
 /* [A C; 0 B] x takes C times the old from, so to comes first; the transposes and inverses turn that around. */

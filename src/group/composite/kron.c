@@ -206,7 +206,7 @@ static void bordered_project(const group *self, const group_raw *raw, real *R, g
 static void bordered_apply(const group *self, const real *x, real *y)
 {
     la_bordered t = factors(self);
-    la_bordered_apply(&t, 1, x, false, y);
+    la_bordered_apply(&t, x, y);
 }
 
 static const group_fused kron_fused = {.whiten = kron_whiten, .square = kron_square};

@@ -80,7 +80,7 @@ static void mul_in_place(const group *self, const real *M, bool transpose, view 
                 if (X.inner == 1) {
                     view part = {.x = x, .n = n, .inner = 1, .outer = count, .ld = X.ld, .blocks = 1};
                     la_view_copy(part, view_rows(panel, n, count));
-                    la_mat_add_mul(M, n, n, transpose, 1, view_rows(panel, n, count), 0, part);
+                    la_mat_add_mul(M, n, transpose, 1, view_rows(panel, n, count), 0, part);
                     break;
                 }
                 for (int64_t i = 0; i < n; i++) {

@@ -105,7 +105,7 @@ static void fused_project(const group *self, const group_raw *raw, real *R, grou
 
 static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_diag_apply(self->n, 1, self->q, x, false, y);
+    la_diag_apply(self->n, self->q, x, y);
 }
 
 static group_border diag_border(const group *self, real *diagonal, real *side)

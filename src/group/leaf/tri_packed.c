@@ -4,7 +4,7 @@
  * storing the fibres does on the way. */
 #include "group/leaf/tri.h"
 #include "la/array/dispatch.h"
-#include "la/matrix/packed_triangle.h"
+#include "la/matrix/blas.h"
 
 #include <string.h>
 

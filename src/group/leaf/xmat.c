@@ -171,7 +171,7 @@ static void fused_project(const group *self, const group_raw *raw, real *R, grou
 
 static void fused_apply(const group *self, const real *x, real *y)
 {
-    la_cross_apply(self->n, 1, self->q, x, false, y);
+    la_cross_apply(self->n, self->q, x, y);
 }
 
 static const group_fused xmat_fused = {.apply = fused_apply, .project = fused_project};

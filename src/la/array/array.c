@@ -13,11 +13,6 @@ enum {
     TILE = 512          /* columns that sums run over at a time */
 };
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* What one call works on. */
 typedef struct arrays {
     const la_kernels *k;
@@ -74,58 +69,46 @@ double la_dot(int64_t n, const real *x, const real *y)
     return sum;
 }
 
-static void max_abs_some(const void *data, int64_t from, int64_t count, real max[2])
+/* max |x|, of x alone, copied to y, or with c v added. */
+static void max_some(void *data, const la_chunk *rows)
 {
     const arrays *a = data;
-    max[0] = la_worse(max[0], a->k->max_abs(count, a->x + from));
+    int64_t from = rows->from, n = rows->count;
+    la_raise(rows->max, (double)(a->v   ? a->k->damp_max(n, a->x + from, a->c, a->v + from, a->y + from)
+                                 : a->y ? a->k->copy_max(n, a->x + from, a->y + from)
+                                        : a->k->max_abs(n, a->x + from)));
 }
 
-static void copy_max_some(const void *data, int64_t from, int64_t count, real max[2])
+static real max_over(int64_t n, arrays a)
 {
-    const arrays *a = data;
-    max[0] = la_worse(max[0], a->k->copy_max(count, a->x + from, a->y + from));
-}
-
-static void damp_max_some(const void *data, int64_t from, int64_t count, real max[2])
-{
-    const arrays *a = data;
-    max[0] = la_worse(max[0], a->k->damp_max(count, a->x + from, a->c, a->v + from, a->y + from));
+    double max[2] = {0, 0};
+    a.k = la_kernel();
+    if (n <= PARALLEL) {
+        max_some(&a, &(la_chunk){.count = n, .max = max});
+    } else {
+        la_sweep_max(n, max_some, &a, max);
+    }
+    return (real)max[0];
 }
 
 real la_max_abs(int64_t n, const real *x)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) return k->max_abs(n, x);
-    real max[2];
-    la_sweep_max(n, max_abs_some, &(arrays){.k = k, .x = x}, max);
-    return max[0];
+    return max_over(n, (arrays){.x = x});
 }
 
 real la_copy_max(int64_t n, const real *x, real *y)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) return k->copy_max(n, x, y);
-    real max[2];
-    la_sweep_max(n, copy_max_some, &(arrays){.k = k, .x = x, .y = y}, max);
-    return max[0];
+    return max_over(n, (arrays){.x = x, .y = y});
 }
 
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y)
 {
-    const la_kernels *k = la_kernel();
-    if (n <= PARALLEL) return k->damp_max(n, x, c, v, y);
-    real max[2];
-    la_sweep_max(n, damp_max_some, &(arrays){.k = k, .c = c, .x = x, .v = v, .y = y}, max);
-    return max[0];
+    return max_over(n, (arrays){.c = c, .x = x, .v = v, .y = y});
 }
 
 void la_view_scale(view X, real c)
 {
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_view_scale(view_block(X, b), c);
-        return;
-    }
-    for (int64_t o = 0; o < X.outer; o++) la_scale(X.n * X.inner, c, X.x + o * X.ld);
+    for (int64_t p = 0; p < X.blocks * X.outer; p++) la_scale(X.n * X.inner, c, view_matrix(&X, p));
 }
 
 double la_view_energy(view X)
@@ -154,21 +137,17 @@ double la_view_norm(view X, int e)
 
 real la_view_max(view X)
 {
-    real max = 0;
+    double max = 0;
     for (int64_t p = 0; X.x && p < X.blocks * X.outer; p++) {
-        max = la_worse(max, la_max_abs(X.n * X.inner, view_matrix(&X, p)));
+        la_raise(&max, (double)la_max_abs(X.n * X.inner, view_matrix(&X, p)));
     }
-    return max;
+    return (real)max;
 }
 
 void la_view_copy(view from, view to)
 {
-    if (from.blocks > 1) {
-        for (int64_t b = 0; b < from.blocks; b++) la_view_copy(view_block(from, b), view_block(to, b));
-        return;
-    }
-    for (int64_t o = 0; o < from.outer; o++) {
-        memcpy(to.x + o * to.ld, from.x + o * from.ld, (size_t)(from.n * from.inner) * sizeof(real));
+    for (int64_t p = 0; p < from.blocks * from.outer; p++) {
+        memcpy(view_matrix(&to, p), view_matrix(&from, p), (size_t)(from.n * from.inner) * sizeof(real));
     }
 }
 
@@ -190,36 +169,33 @@ static double work_of(view X)
 static void multiply_some(const void *data, int64_t from, int64_t count)
 {
     const rows_job *j = data;
-    j->op(count, j->q + from, j->X.x + from);
+    j->op(count, j->q + from, view_matrix(&j->X, 0) + from);
 }
 
-static void multiply_fibre(void *data, int64_t o)
+static void multiply_fibre(void *data, int64_t p)
 {
     const rows_job *j = data;
-    j->op(j->X.n, j->q, j->X.x + o * j->X.ld);
+    j->op(j->X.n, j->q, view_matrix(&j->X, p));
 }
 
-static void multiply_row(void *data, int64_t p)
+static void multiply_row(void *data, int64_t row)
 {
     const rows_job *j = data;
-    int64_t o = p / j->X.n, i = p % j->X.n;
-    j->k->scale(j->X.inner, j->divide ? 1 / j->q[i] : j->q[i], j->X.x + o * j->X.ld + i * j->X.inner);
+    int64_t p = row / j->X.n, i = row % j->X.n;
+    j->k->scale(j->X.inner, j->divide ? 1 / j->q[i] : j->q[i], view_matrix(&j->X, p) + i * j->X.inner);
 }
 
 static void multiply_rows(view X, const real *q, bool divide)
 {
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) multiply_rows(view_block(X, b), q, divide);
-        return;
-    }
     const la_kernels *k = la_kernel();
     rows_job j = {.k = k, .X = X, .q = q, .divide = divide, .op = divide ? k->div : k->mul};
-    if (X.inner == 1 && X.outer == 1) {
+    int64_t matrices = X.blocks * X.outer;
+    if (X.inner == 1 && matrices == 1) {
         la_chunks(X.n, CHUNK, PARALLEL, multiply_some, &j);
     } else if (X.inner == 1) {
-        la_parallel(X.outer, work_of(X), multiply_fibre, &j);
+        la_parallel(matrices, work_of(X), multiply_fibre, &j);
     } else {
-        la_parallel(X.outer * X.n, work_of(X), multiply_row, &j);
+        la_parallel(matrices * X.n, work_of(X), multiply_row, &j);
     }
 }
 
@@ -293,12 +269,12 @@ void la_row_products(view A, view a, view B, view b, int sign, bool accumulate, 
     la_parallel((A.n + TILE - 1) / TILE, work_of(A), sum_tile, &j);
 }
 
-static void add_row_part(void *data, int64_t o)
+static void add_row_part(void *data, int64_t p)
 {
     const rows_job *j = data;
     const view *X = &j->X;
-    real *to = X->x + o * X->ld;
-    const real *row = j->x.x + o * j->x.ld;
+    real *to = view_matrix(X, p);
+    const real *row = view_matrix(&j->x, p);
     if (X->inner == 1) {
         j->k->axpy(X->n, j->scale * *row, j->q, to);
     } else {
@@ -308,20 +284,16 @@ static void add_row_part(void *data, int64_t o)
 
 void la_add_row(view X, real scale, const real *c, view x)
 {
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_add_row(view_block(X, b), scale, c, view_block(x, b));
-        return;
-    }
     rows_job j = {.k = la_kernel(), .X = X, .x = x, .q = c, .scale = scale};
-    la_parallel(X.outer, work_of(X), add_row_part, &j);
+    la_parallel(X.blocks * X.outer, work_of(X), add_row_part, &j);
 }
 
-static void dot_row_part(void *data, int64_t o)
+static void dot_row_part(void *data, int64_t p)
 {
     const rows_job *j = data;
     const view *X = &j->X;
-    const real *from = X->x + o * X->ld;
-    real *row = j->x.x + o * j->x.ld;
+    const real *from = view_matrix(X, p);
+    real *row = view_matrix(&j->x, p);
     if (X->inner == 1) {
         *row += j->scale * (real)j->k->dot(X->n, j->q, from);
     } else {
@@ -331,25 +303,21 @@ static void dot_row_part(void *data, int64_t o)
 
 void la_dot_row(view X, const real *c, real scale, view x)
 {
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) la_dot_row(view_block(X, b), c, scale, view_block(x, b));
-        return;
-    }
     rows_job j = {.k = la_kernel(), .X = X, .x = x, .q = c, .scale = scale};
-    la_parallel(X.outer, work_of(X), dot_row_part, &j);
+    la_parallel(X.blocks * X.outer, work_of(X), dot_row_part, &j);
 }
 
-static void find_above_one(const void *data, int64_t from, int64_t count, real max[2])
+static void find_above_one(void *data, const la_chunk *rows)
 {
     const arrays *a = data;
-    for (int64_t i = from; i < from + count; i++) {
-        if (!(a->c * a->x[i] < 1)) max[0] = 1;
+    for (int64_t i = rows->from; i < rows->from + rows->count; i++) {
+        if (!(a->c * a->x[i] < 1)) rows->max[0] = 1;
     }
 }
 
 bool la_below_one(int64_t n, real c, const real *r)
 {
-    real max[2];
+    double max[2];
     la_sweep_max(n, find_above_one, &(arrays){.c = c, .x = r}, max);
     return max[0] == 0;
 }

@@ -33,15 +33,14 @@ static inline int64_t la_sweep_room(int64_t sum_count, int64_t max_count)
     return LA_PARTS * (sum_count + max_count);
 }
 
-/* The larger of two maxima, where a NaN is larger than anything. */
-static inline real la_worse(real a, real b)
+/* max <- x where that is larger; a NaN is larger than anything. */
+static inline void la_raise(double *max, double x)
 {
-    return a > b || a != a ? a : b;
+    if (!(x <= *max) && *max == *max) *max = x;
 }
 
-/* max <- two maxima over n elements, longer chunks at a time; body raises what it finds. */
-void la_sweep_max(int64_t n, void (*body)(const void *data, int64_t from, int64_t count, real max[2]), const void *data,
-                  real max[2]);
+/* max <- two maxima over n elements, longer chunks at a time. */
+void la_sweep_max(int64_t n, la_chunk_visit visit, void *data, double max[2]);
 
 /* Within one chunk, x its first row: sums_j += P_j'x over its rows; x += sum_j c_j P_j. */
 void la_panel_dots(const real *P, int64_t n, int64_t r, const la_chunk *rows, const real *x, double *sums);

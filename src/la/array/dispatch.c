@@ -4,21 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DECLARE(isa) extern const la_kernels KERNEL_JOIN(PSGD_TYPED(psgd__k_table), isa);
+#define TABLE(isa) KERNEL_JOIN(PSGD_TYPED(psgd__k_table), isa)
 
-DECLARE(portable)
-#ifdef PSGD_HAVE_X86
-DECLARE(avx2)
-DECLARE(avx512)
-#endif
-
-#define TABLE(isa) &KERNEL_JOIN(PSGD_TYPED(psgd__k_table), isa)
+extern const la_kernels TABLE(portable), TABLE(avx2), TABLE(avx512);
 
 static const la_kernels *const tables[] = {
-    TABLE(portable),
+    &TABLE(portable),
 #ifdef PSGD_HAVE_X86
-    TABLE(avx2),
-    TABLE(avx512),
+    &TABLE(avx2),
+    &TABLE(avx512),
 #endif
 };
 

@@ -14,11 +14,6 @@ enum {
     SOME_COLUMNS = 1 << 9
 };
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static inline bool past_caches(int64_t n)
 {
     return n >= STREAM / (int64_t)sizeof(real);
@@ -29,48 +24,49 @@ typedef struct arrays {
     int64_t n;
     const real *q, *h, *v, *x;
     real c, sign, *y;
-    bool add, stream;
+    bool stream;
 } arrays;
 
-static void diag_fused_some(const void *data, int64_t from, int64_t count, real max[2])
+static void diag_fused_some(void *data, const la_chunk *rows)
 {
     const arrays *a = data;
-    real own = la_kernel()->diag_fused(count, a->q + from, a->h + from, a->v + from, a->c, a->sign, a->y + from,
+    int64_t from = rows->from;
+    real own = la_kernel()->diag_fused(rows->count, a->q + from, a->h + from, a->v + from, a->c, a->sign, a->y + from,
                                        a->stream);
     stream_done();
-    max[0] = la_worse(max[0], own);
+    la_raise(&rows->max[0], (double)own);
 }
 
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r)
 {
     if (n <= PARALLEL) return la_kernel()->diag_fused(n, q, h, v, damping, (real)sign, r, false);
-    real max[2];
+    double max[2];
     arrays a = {.q = q, .h = h, .v = v, .c = damping, .sign = (real)sign, .y = r, .stream = past_caches(n)};
     la_sweep_max(n, diag_fused_some, &a, max);
-    return max[0];
+    return (real)max[0];
 }
 
 static void diag_apply_some(const void *data, int64_t from, int64_t count)
 {
     const arrays *a = data;
-    la_kernel()->diag_apply(count, a->c, a->q + from, a->x + from, a->add, a->y + from, a->stream);
+    la_kernel()->diag_apply(count, a->q + from, a->x + from, a->y + from, a->stream);
     stream_done();
 }
 
-void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y)
+void la_diag_apply(int64_t n, const real *q, const real *x, real *y)
 {
-    arrays a = {.c = alpha, .q = q, .x = x, .add = add, .y = y, .stream = x != y && past_caches(n)};
+    arrays a = {.q = q, .x = x, .y = y, .stream = x != y && past_caches(n)};
     la_chunks(n, CHUNK, PARALLEL, diag_apply_some, &a);
 }
 
-static void cross_fused_some(const void *data, int64_t from, int64_t count, real max[2])
+static void cross_fused_some(void *data, const la_chunk *rows)
 {
     const arrays *a = data;
-    la_cross_pairs p = {.size = a->n, .from = from, .d = a->q, .e = a->q + a->n, .h = a->h, .v = a->v};
+    la_cross_pairs p = {.size = a->n, .from = rows->from, .d = a->q, .e = a->q + a->n, .h = a->h, .v = a->v};
     real own[2];
-    la_kernel()->cross_fused(count, &p, a->c, a->sign, a->y, a->stream, &own[0], &own[1]);
+    la_kernel()->cross_fused(rows->count, &p, a->c, a->sign, a->y, a->stream, &own[0], &own[1]);
     stream_done();
-    for (int i = 0; i < 2; i++) max[i] = la_worse(max[i], own[i]);
+    for (int i = 0; i < 2; i++) la_raise(&rows->max[i], (double)own[i]);
 }
 
 void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
@@ -78,16 +74,16 @@ void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real 
 {
     int64_t pairs = n / 2;
     arrays a = {.n = n, .q = Q, .h = h, .v = v, .c = damping, .sign = (real)sign, .y = R, .stream = past_caches(n)};
-    real max[2];
+    double max[2];
     la_sweep_max(pairs, cross_fused_some, &a, max);
     if (n % 2) {
         real r, middle = la_kernel()->diag_fused(1, Q + pairs, h + pairs, v + pairs, damping, (real)sign, &r, false);
         R[pairs] = r;
         R[n + pairs] = 0;
-        for (int i = 0; i < 2; i++) max[i] = la_worse(max[i], middle);
+        for (int i = 0; i < 2; i++) la_raise(&max[i], (double)middle);
     }
-    *largest = max[0];
-    *spectral = max[1];
+    *largest = (real)max[0];
+    *spectral = (real)max[1];
 }
 
 static void cross_step_some(const void *data, int64_t from, int64_t count)
@@ -107,16 +103,16 @@ static void cross_apply_some(const void *data, int64_t from, int64_t count)
 {
     const arrays *a = data;
     la_cross_pairs p = {.size = a->n, .from = from, .d = a->q, .e = a->q + a->n};
-    la_kernel()->cross_apply(count, &p, a->c, a->x, a->add, a->y, a->stream);
+    la_kernel()->cross_apply(count, &p, a->x, a->y, a->stream);
     stream_done();
 }
 
-void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y)
+void la_cross_apply(int64_t n, const real *Q, const real *x, real *y)
 {
     int64_t pairs = n / 2;
-    arrays a = {.n = n, .c = alpha, .q = Q, .x = x, .add = add, .y = y, .stream = x != y && past_caches(n)};
+    arrays a = {.n = n, .q = Q, .x = x, .y = y, .stream = x != y && past_caches(n)};
     la_chunks(pairs, CHUNK, PARALLEL / 2, cross_apply_some, &a);
-    if (n % 2) la_kernel()->diag_apply(1, alpha, Q + pairs, x + pairs, add, y + pairs, false);
+    if (n % 2) la_kernel()->diag_apply(1, Q + pairs, x + pairs, y + pairs, false);
 }
 
 static int64_t bordered_parts(int64_t rows, int64_t columns)
@@ -234,8 +230,8 @@ typedef struct apply_job {
     const la_bordered *t;
     const real *square, *f, *x;
     double corner;
-    real alpha, *y;
-    bool add, stream;
+    real *y;
+    bool stream;
 } apply_job;
 
 static void apply_row(const apply_job *j, int64_t i)
@@ -244,21 +240,21 @@ static void apply_row(const apply_job *j, int64_t i)
     const la_bordered *t = j->t;
     int64_t n = t->columns, last = n - 1;
     const real *from = j->x + i * n;
-    real *to = j->y + i * n, scale = j->alpha * (t->row[i] * t->row[i]), s = t->diagonal[last];
+    real *to = j->y + i * n, scale = t->row[i] * t->row[i], s = t->diagonal[last];
     if (!t->side) {
-        k->row_apply(n, scale, j->square, from, 0, NULL, j->add, to, j->stream);
+        k->row_apply(n, scale, j->square, from, 0, NULL, to, j->stream);
         return;
     }
     double x_last = (double)from[last], s_last = (double)s * x_last, corner_last;
     if (t->side_is_row) {
         double side = s_last + k->row_dot(last, j->f, from);
-        k->row_apply(last, scale, j->square, from, (real)side, j->f, j->add, to, j->stream);
+        k->row_apply(last, scale, j->square, from, (real)side, j->f, to, j->stream);
         corner_last = (double)s * (double)(real)side;
     } else {
-        double dot = k->row_apply(last, scale, j->square, from, (real)x_last, j->f, j->add, to, j->stream);
+        double dot = k->row_apply(last, scale, j->square, from, (real)x_last, j->f, to, j->stream);
         corner_last = (double)s * s_last + j->corner * x_last + dot;
     }
-    to[last] = (j->add ? to[last] : 0) + scale * (real)corner_last;
+    to[last] = scale * (real)corner_last;
 }
 
 static void apply_rows(const void *data, int64_t from, int64_t count)
@@ -269,7 +265,7 @@ static void apply_rows(const void *data, int64_t from, int64_t count)
 
 /* P2 = Q2'Q2 has D^2 on its diagonal; with a last column c above s also dc next to it and s^2 + c'c in the corner, with
  * a last row c left of s everywhere (c, s)(c, s)' instead. Either way y_j = D_j^2 x_j + f_j t. */
-void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add, real *y)
+void la_bordered_apply(const la_bordered *t, const real *x, real *y)
 {
     int64_t n = t->columns, last = n - 1;
     real *square = t->scratch, *f = square + la_bordered_ld(n);
@@ -280,6 +276,6 @@ void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add
         f[j] = t->side_is_row ? c : c * t->diagonal[j];
         if (!t->side_is_row) corner += (double)c * (double)c;
     }
-    apply_job j = {t, square, f, x, corner, alpha, y, add, x != y && !add && past_caches(t->rows * n)};
+    apply_job j = {t, square, f, x, corner, y, x != y && past_caches(t->rows * n)};
     la_chunks(t->rows, n < CHUNK ? CHUNK / n : 1, t->rows * n > PARALLEL ? 0 : t->rows, apply_rows, &j);
 }

@@ -19,16 +19,15 @@
 /* r_i <- (q_i (h_i + damping v_i))^2 + sign (v_i / q_i)^2; returns max |r|. */
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
 
-/* y <- alpha q^2 x, added to y if add. x may be y unless add. */
-void la_diag_apply(int64_t n, real alpha, const real *q, const real *x, bool add, real *y);
+void la_diag_apply(int64_t n, const real *q, const real *x, real *y); /* y <- q^2 x; x may be y */
 
 /* Q = diag(d) + antidiag(e), flat; R and Q are d and then e. la_cross_take: R <- Pi(aa' + sign bb') for a = Q(h +
- * damping v), b = Q^-T v, with max |R| and ||R||_2. la_cross_step: Q <- (I - c R) Q. la_cross_apply: y <- alpha Q'Q x,
- * added to y if add; x may be y unless add. */
+ * damping v), b = Q^-T v, with max |R| and ||R||_2. la_cross_step: Q <- (I - c R) Q. la_cross_apply: y <- Q'Q x; x
+ * may be y. */
 void la_cross_take(int64_t n, const real *Q, const real *h, const real *v, real damping, int sign, real *R,
                    real *largest, real *spectral);
 void la_cross_step(int64_t n, real c, const real *R, real *Q);
-void la_cross_apply(int64_t n, real alpha, const real *Q, const real *x, bool add, real *y);
+void la_cross_apply(int64_t n, const real *Q, const real *x, real *y);
 
 /* A rows x columns matrix X under Q1 = diag(row) on the left and Q2 on the right, where Q2 is diag(diagonal), or that
  * with a last column (side_is_row: a last row) above (left of) its last entry. */
@@ -60,7 +59,6 @@ int64_t la_bordered_sums(int64_t rows, int64_t columns);
 void la_bordered_fused(const la_bordered *t, const real *h, const real *v, real damping, int sign, double *row_sums,
                        double *column_sums, double *side_sums);
 
-/* y <- alpha Q1'Q1 x Q2'Q2, added to y if add. x may be y unless add. */
-void la_bordered_apply(const la_bordered *t, real alpha, const real *x, bool add, real *y);
+void la_bordered_apply(const la_bordered *t, const real *x, real *y); /* y <- Q1'Q1 x Q2'Q2; x may be y */
 
 #endif

@@ -1,4 +1,4 @@
-/* |x| as an integer: ordered like the numbers, with infinity above all of them and NaN above that. */
+/* A real as an integer. */
 #ifndef PSGD_LA_KERNEL_BITS_H
 #define PSGD_LA_KERNEL_BITS_H
 
@@ -15,11 +15,11 @@ typedef int32_t bits;
 #define ABS_MASK INT32_MAX
 #endif
 
-static inline bits abs_bits(real x)
+static inline bits to_bits(real x)
 {
     bits b;
     memcpy(&b, &x, sizeof b);
-    return b & ABS_MASK;
+    return b;
 }
 
 static inline real from_bits(bits b)
@@ -27,6 +27,12 @@ static inline real from_bits(bits b)
     real x;
     memcpy(&x, &b, sizeof x);
     return x;
+}
+
+/* |x|: ordered like the reals, with infinity above all of them and NaN above that. */
+static inline bits abs_bits(real x)
+{
+    return to_bits(x) & ABS_MASK;
 }
 
 #endif

@@ -3,7 +3,7 @@
 #include "la/kernel/kernel.h"
 #include "la/kernel/vec.h"
 
-enum { STRETCH = 4096 }; /* numbers that lanes of reals sum up before they are added in double */
+enum { STRETCH = 4096 }; /* elements that lanes of reals sum up before they are added in double */
 
 /* Lanes of reals within a stretch, stretches in double. */
 double KERNEL(row_dot)(int64_t n, const real *restrict x, const real *restrict y)
@@ -19,14 +19,14 @@ double KERNEL(row_dot)(int64_t n, const real *restrict x, const real *restrict y
     return total;
 }
 
-/* One row for row_apply. side, add and stream below are constants wherever they are given. */
+/* One row for row_apply. side and stream below are constants wherever they are given. */
 typedef struct apply_row {
     const real *d, *x, *f;
     real alpha, t, *y;
 } apply_row;
 
-ALWAYS_INLINE void apply_lanes(const apply_row *r, bool side, bool add, bool stream, int64_t j, bool whole,
-                               int64_t count, vec *dot)
+ALWAYS_INLINE void apply_lanes(const apply_row *r, bool side, bool stream, int64_t j, bool whole, int64_t count,
+                               vec *dot)
 {
     vec x = vec_load_part(r->x + j, whole, count), next = vec_load_part(r->d + j, whole, count) * x;
     if (side) {
@@ -35,7 +35,6 @@ ALWAYS_INLINE void apply_lanes(const apply_row *r, bool side, bool add, bool str
         next += r->t * f;
     }
     next *= r->alpha;
-    if (add) next += vec_load_part(r->y + j, whole, count);
     if (stream && whole) {
         vec_stream(r->y + j, next);
     } else {
@@ -43,36 +42,30 @@ ALWAYS_INLINE void apply_lanes(const apply_row *r, bool side, bool add, bool str
     }
 }
 
-ALWAYS_INLINE double apply_some(const apply_row *row, bool side, bool add, bool stream, int64_t from, int64_t to)
+ALWAYS_INLINE double apply_some(const apply_row *row, bool side, bool stream, int64_t from, int64_t to)
 {
     const apply_row r = *row;
     vec dot = {0};
     int64_t j = from, head = stream ? vec_head(r.y + from, to - from) : 0;
-    if (head) apply_lanes(&r, side, add, stream, j, false, head, &dot);
-    for (j += head; j + LANES <= to; j += LANES) apply_lanes(&r, side, add, stream, j, true, LANES, &dot);
-    if (j < to) apply_lanes(&r, side, add, stream, j, false, to - j, &dot);
+    if (head) apply_lanes(&r, side, stream, j, false, head, &dot);
+    for (j += head; j + LANES <= to; j += LANES) apply_lanes(&r, side, stream, j, true, LANES, &dot);
+    if (j < to) apply_lanes(&r, side, stream, j, false, to - j, &dot);
     return side ? (double)vec_sum(dot) : 0;
 }
 
-static double apply_stretch(const apply_row *r, bool add, bool stream, int64_t from, int64_t to)
+static double apply_stretch(const apply_row *r, bool stream, int64_t from, int64_t to)
 {
-    if (r->f) {
-        return add      ? apply_some(r, true, true, false, from, to)
-               : stream ? apply_some(r, true, false, true, from, to)
-                        : apply_some(r, true, false, false, from, to);
-    }
-    return add      ? apply_some(r, false, true, false, from, to)
-           : stream ? apply_some(r, false, false, true, from, to)
-                    : apply_some(r, false, false, false, from, to);
+    if (r->f) return stream ? apply_some(r, true, true, from, to) : apply_some(r, true, false, from, to);
+    return stream ? apply_some(r, false, true, from, to) : apply_some(r, false, false, from, to);
 }
 
-double KERNEL(row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, bool add, real *y,
+double KERNEL(row_apply)(int64_t n, real alpha, const real *d, const real *x, real t, const real *f, real *y,
                          bool stream)
 {
     apply_row r = {.d = d, .x = x, .f = f, .alpha = alpha, .t = t, .y = y};
     double dot = 0;
     for (int64_t from = 0; from < n; from += STRETCH) {
-        dot += apply_stretch(&r, add, stream, from, n - from < STRETCH ? n : from + STRETCH);
+        dot += apply_stretch(&r, stream, from, n - from < STRETCH ? n : from + STRETCH);
     }
     return dot;
 }

@@ -1,4 +1,4 @@
-/* One pass from (v, h) to the sums that R of scan and its like is made of: see la_thin_pass.
+/* One pass from (v, h) to the sums that R of scan and its like is made of: see la_bordered_pass.
  *
  * Three rows at a time, so that what runs along the columns is loaded and stored once for three; with four, rows of
  * 4096 numbers and their neighbours meet in the eight ways of the first-level cache. The last entry of Y needs a whole

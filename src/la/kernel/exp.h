@@ -2,13 +2,9 @@
 #ifndef PSGD_LA_KERNEL_EXP_H
 #define PSGD_LA_KERNEL_EXP_H
 
-#include <stdint.h>
-#include <string.h>
-
-#include "core/dtype.h"
+#include "la/kernel/bits.h"
 
 #ifdef PSGD_REAL_F64
-typedef int64_t exp_bits;
 #define EXP_ROUND  6755399441055744.0 /* 1.5 * 2^52: adding it rounds to a whole number */
 #define EXP_LOW    -708.0
 #define EXP_HIGH   709.0
@@ -16,7 +12,6 @@ typedef int64_t exp_bits;
 #define EXP_LN2_LO 1.42860682030941723212e-6
 enum { EXP_SHIFT = 52, EXP_BIAS = 1023 };
 #else
-typedef int32_t exp_bits;
 #define EXP_ROUND  12582912.0f /* 1.5 * 2^23 */
 #define EXP_LOW    -87.0f
 #define EXP_HIGH   88.0f
@@ -52,15 +47,11 @@ static inline real exp_real(real x)
 {
     x = x < EXP_LOW ? EXP_LOW : x;
     x = x > EXP_HIGH ? EXP_HIGH : x;
-    real rounded = x * (real)1.4426950408889634 + EXP_ROUND, zero = EXP_ROUND, scale;
+    real rounded = x * (real)1.4426950408889634 + EXP_ROUND;
     real n = rounded - EXP_ROUND;
     real r = x - n * EXP_LN2_HI - n * EXP_LN2_LO;
-    exp_bits bits, origin;
-    memcpy(&bits, &rounded, sizeof bits);
-    memcpy(&origin, &zero, sizeof origin);
-    bits = (exp_bits)((uint64_t)(bits - origin + EXP_BIAS) << EXP_SHIFT);
-    memcpy(&scale, &bits, sizeof scale);
-    return exp_series(r) * scale;
+    bits exponent = to_bits(rounded) - to_bits(EXP_ROUND) + EXP_BIAS;
+    return exp_series(r) * from_bits((bits)((uint64_t)exponent << EXP_SHIFT));
 }
 
 static inline real sigmoid_real(real x)

@@ -42,29 +42,24 @@ real KERNEL(diag_fused)(int64_t n, const real *q, const real *h, const real *v, 
     return from_bits(body > max ? body : max);
 }
 
-static void product_few(int64_t n, real alpha, const real *q, const real *x, real *y)
+static void product_few(int64_t n, const real *q, const real *x, real *y)
 {
-    for (int64_t i = 0; i < n; i++) y[i] = alpha * (q[i] * (q[i] * x[i]));
+    for (int64_t i = 0; i < n; i++) y[i] = q[i] * (q[i] * x[i]);
 }
 
-void KERNEL(diag_apply)(int64_t n, real alpha, const real *q, const real *x, bool add, real *y, bool stream)
+void KERNEL(diag_apply)(int64_t n, const real *q, const real *x, real *y, bool stream)
 {
-    if (add) {
-#pragma omp simd
-        for (int64_t i = 0; i < n; i++) y[i] += alpha * (q[i] * (q[i] * x[i]));
-        return;
-    }
     int64_t i = stream ? vec_head(y, n) : 0;
-    product_few(i, alpha, q, x, y);
+    product_few(i, q, x, y);
     for (; i + LANES <= n; i += LANES) {
-        vec scale = vec_load(q + i), next = alpha * (scale * (scale * vec_load(x + i)));
+        vec scale = vec_load(q + i), next = scale * (scale * vec_load(x + i));
         if (stream) {
             vec_stream(y + i, next);
         } else {
             vec_store(y + i, next);
         }
     }
-    product_few(n - i, alpha, q + i, x + i, y + i);
+    product_few(n - i, q + i, x + i, y + i);
 }
 
 void KERNEL(retract)(int64_t n, real c, const real *restrict r, real min, real *restrict q)

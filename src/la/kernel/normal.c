@@ -9,39 +9,23 @@
  * quadrant. f32 polynomials are near-minimax with errors of a few units in the last place; f64 follows the classic
  * fdlibm coefficients. */
 #include "la/kernel/kernel.h"
+#include "la/kernel/bits.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "core/philox.h"
 
 enum { LANES = RNG_LANES };
 
 #ifdef PSGD_REAL_F64
-typedef int64_t word;
 typedef uint64_t uword;
 enum { FRACTION = 52 };
 #define WORD(x) INT64_C(x)
 #else
-typedef int32_t word;
 typedef uint32_t uword;
 enum { FRACTION = 23 };
 #define WORD(x) INT32_C(x)
 #endif
-
-static inline real as_real(word bits)
-{
-    real x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static inline word as_word(real x)
-{
-    word bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 /* The words of the LANES blocks from first on, one array each. */
 static inline void philox_lanes(const rng_stream *stream, uint64_t first, uint32_t w[4][LANES])
@@ -61,15 +45,15 @@ static inline void philox_lanes(const rng_stream *stream, uint64_t first, uint32
 #ifdef PSGD_REAL_F64
 
 /* (0, 1) as odd multiples of 2^-53: the fraction of a number in [1, 2), less 1 - 2^-53, which is exact. */
-static inline real unit(uint64_t bits)
+static inline real unit(uint64_t u)
 {
-    return as_real((word)(bits >> 12 | UINT64_C(0x3ff0000000000000))) - (1 - 0x1p-53);
+    return from_bits((bits)(u >> 12 | UINT64_C(0x3ff0000000000000))) - (1 - 0x1p-53);
 }
 
 /* e as a double: e + 2^52 has it in the low bits of its fraction. */
-static inline real from_exponent(word biased)
+static inline real from_exponent(bits biased)
 {
-    return as_real(biased | WORD(0x4330000000000000)) - (0x1p52 + 1023);
+    return from_bits(biased | WORD(0x4330000000000000)) - (0x1p52 + 1023);
 }
 
 static inline real log_mantissa(real f)
@@ -110,20 +94,20 @@ static inline real cosine(real t)
 /* The angle within its quadrant, from the 62 bits that are left: 52 of them as a number in [1, 2), less 3/2. */
 static inline real angle(uint64_t turn)
 {
-    return (as_real((word)((turn << 2) >> 12 | UINT64_C(0x3ff0000000000000))) - 1.5) * 1.57079632679489661923;
+    return (from_bits((bits)((turn << 2) >> 12 | UINT64_C(0x3ff0000000000000))) - 1.5) * 1.57079632679489661923;
 }
 
 static const real LN2 = 6.93147180559945286e-01;
-static const word SQRT_HALF = WORD(0x3fe6a09e667f3bcd);
+static const bits SQRT_HALF = WORD(0x3fe6a09e667f3bcd);
 
 #else
 
-static inline real unit(uint32_t bits)
+static inline real unit(uint32_t u)
 {
-    return ((real)(int32_t)(bits >> 1) + 0.5f) * 0x1p-31f;
+    return ((real)(int32_t)(u >> 1) + 0.5f) * 0x1p-31f;
 }
 
-static inline real from_exponent(word biased)
+static inline real from_exponent(bits biased)
 {
     return (real)(biased - 127);
 }
@@ -164,7 +148,7 @@ static inline real angle(uint32_t turn)
 }
 
 static const real LN2 = 6.9314718056e-1f;
-static const word SQRT_HALF = WORD(0x3f3504f3);
+static const bits SQRT_HALF = WORD(0x3f3504f3);
 
 #endif
 
@@ -172,12 +156,12 @@ static const word SQRT_HALF = WORD(0x3f3504f3);
  * its exponent once its mantissa is taken from [sqrt(1/2), sqrt(2)). */
 static inline void box_muller(uword u_bits, uword w_bits, real *x, real *y)
 {
-    enum { TOP = sizeof(word) * 8 - 1 };
-    const word one = as_word(1);
+    enum { TOP = sizeof(bits) * 8 - 1 };
+    const bits one = to_bits(1);
     real u = unit(u_bits);
-    word shifted = as_word(u) + (one - SQRT_HALF);
-    word mantissa = (shifted & ((WORD(1) << FRACTION) - 1)) + SQRT_HALF;
-    real log_u = from_exponent(shifted >> FRACTION) * LN2 + log_mantissa(as_real(mantissa) - 1);
+    bits shifted = to_bits(u) + (one - SQRT_HALF);
+    bits mantissa = (shifted & ((WORD(1) << FRACTION) - 1)) + SQRT_HALF;
+    real log_u = from_exponent(shifted >> FRACTION) * LN2 + log_mantissa(from_bits(mantissa) - 1);
 #ifdef PSGD_REAL_F64
     real r = sqrt(-2 * log_u);
 #else
@@ -185,11 +169,11 @@ static inline void box_muller(uword u_bits, uword w_bits, real *x, real *y)
 #endif
     uword turn = w_bits + ((uword)1 << (TOP - 2)), quadrant = turn >> (TOP - 1);
     real t = angle(turn), s = r * sine(t), c = r * cosine(t);
-    word swap = -(word)(quadrant & 1);
-    word first = as_word(c) ^ ((as_word(c) ^ as_word(s)) & swap),
-         second = as_word(s) ^ ((as_word(c) ^ as_word(s)) & swap);
-    *x = as_real(first ^ (word)((((quadrant + 1) >> 1) & 1) << TOP));
-    *y = as_real(second ^ (word)((quadrant >> 1) << TOP));
+    bits swap = -(bits)(quadrant & 1);
+    bits first = to_bits(c) ^ ((to_bits(c) ^ to_bits(s)) & swap),
+         second = to_bits(s) ^ ((to_bits(c) ^ to_bits(s)) & swap);
+    *x = from_bits(first ^ (bits)((((quadrant + 1) >> 1) & 1) << TOP));
+    *y = from_bits(second ^ (bits)((quadrant >> 1) << TOP));
 }
 
 static inline void one_tile(const rng_stream *stream, uint64_t tile, real *restrict x)

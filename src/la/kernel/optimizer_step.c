@@ -1,4 +1,5 @@
-/* One pass steps: see la/step.h for the formulas. out may be x, entry by entry, which is why neither is restrict.
+/* One pass steps: see la/fused/optimizer_step.h for the formulas. out may be x, entry by entry, which is why neither is
+ * restrict.
  *
  * s is the root of the mean square and not the square, which would leave f32 for gradients above 1e19 or below 1e-19.
  */

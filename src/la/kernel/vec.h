@@ -19,6 +19,16 @@ enum { LANES = VEC_BYTES / sizeof(real), TILE_ROWS = 6, CROSS_ROWS = 4, PANEL = 
 typedef real vec __attribute__((vector_size(VEC_BYTES), aligned(sizeof(real)), may_alias));
 typedef bits vec_bits __attribute__((vector_size(VEC_BYTES), may_alias));
 
+#if defined(__AVX512F__) && defined(PSGD_REAL_F64)
+typedef __m512d avx512_vec;
+typedef __mmask8 avx512_mask;
+#define AVX512(name) _mm512_##name##_pd
+#elif defined(__AVX512F__)
+typedef __m512 avx512_vec;
+typedef __mmask16 avx512_mask;
+#define AVX512(name) _mm512_##name##_ps
+#endif
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 ALWAYS_INLINE vec vec_load(const real *x)
@@ -32,25 +42,15 @@ ALWAYS_INLINE void vec_store(real *x, vec v)
 }
 
 /* The first count < LANES numbers; the other lanes are zero, or left alone in memory. */
-#if defined(__AVX512F__) && defined(PSGD_REAL_F64)
+#if defined(__AVX512F__)
 ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
 {
-    return (vec)_mm512_maskz_loadu_pd((__mmask8)((1U << count) - 1), x);
+    return (vec)AVX512(maskz_loadu)((avx512_mask)((1U << count) - 1), x);
 }
 
 ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
 {
-    _mm512_mask_storeu_pd(x, (__mmask8)((1U << count) - 1), (__m512d)v);
-}
-#elif defined(__AVX512F__)
-ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
-{
-    return (vec)_mm512_maskz_loadu_ps((__mmask16)((1U << count) - 1), x);
-}
-
-ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
-{
-    _mm512_mask_storeu_ps(x, (__mmask16)((1U << count) - 1), (__m512)v);
+    AVX512(mask_storeu)(x, (avx512_mask)((1U << count) - 1), (avx512_vec)v);
 }
 #else
 ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
@@ -141,10 +141,8 @@ ALWAYS_INLINE void vec_settle(vec *v)
 /* The sum of the lanes, by halves. */
 ALWAYS_INLINE real vec_sum(vec v)
 {
-#if defined(__AVX512F__) && defined(PSGD_REAL_F64)
-    return _mm512_reduce_add_pd((__m512d)v);
-#elif defined(__AVX512F__)
-    return _mm512_reduce_add_ps((__m512)v);
+#if defined(__AVX512F__)
+    return AVX512(reduce_add)((avx512_vec)v);
 #else
     real lane[LANES];
     vec_store(lane, v);

@@ -1,4 +1,5 @@
-/* The small linear maps of convolution by points (la/winograd.c): Y = start + L X L' or L'X L on rows of samples.
+/* The small linear maps of Winograd convolution (la/network/winograd.c): Y = start + L X L' or L'X L on rows of
+ * samples.
  *
  * With the points a_j and infinity, T in all, m outputs and a window of r along each axis, T = m + r - 1:
  *   A [T, m]: powers a_j^i; for infinity the last unit vector

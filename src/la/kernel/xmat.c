@@ -1,8 +1,7 @@
 /* Diagonal plus antidiagonal, flat: entries i and j = size - 1 - i meet in the 2 x 2 matrix [d_i e_i; e_j d_j]. A call
  * takes n pairs from pair `from` on; entries j run downwards. */
 #include "la/kernel/kernel.h"
-#include "la/kernel/bits.h"
-#include "la/kernel/stream.h"
+#include "la/kernel/vec.h"
 
 #include <math.h>
 
@@ -73,13 +72,12 @@ static inline void fused_some(int64_t n, const real *restrict d, const real *res
     *spectral = larger(norm, *spectral);
 }
 
-static inline void put(real *to, const real *from, int64_t bytes, bool stream)
+static inline void put(real *to, const real *from, int64_t n, bool stream)
 {
-    if (stream) {
-        stream_copy(to, from, bytes);
-    } else {
-        memcpy(to, from, (size_t)bytes);
-    }
+    int64_t i = stream ? vec_head(to, n) : n;
+    memcpy(to, from, (size_t)i * sizeof *to);
+    for (; i + LANES <= n; i += LANES) vec_stream(to + i, vec_load(from + i));
+    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
 }
 
 void KERNEL(cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real sign, real *R, bool stream,
@@ -90,14 +88,14 @@ void KERNEL(cross_fused)(int64_t n, const la_cross_pairs *p, real damping, real 
     bits max = 0, norm = 0;
     int64_t end = p->from + n;
     for (int64_t i = p->from; i < end; i += BUFFER) {
-        int64_t count = end - i < BUFFER ? end - i : BUFFER, bytes = count * (int64_t)sizeof(real);
+        int64_t count = end - i < BUFFER ? end - i : BUFFER;
         int64_t j = p->size - 1 - i, low = j - count + 1;
         fused_some(count, d + i, e + i, h + i, v + i, d + j, e + j, h + j, v + j, damping, sign, ri, rj, re, rf, &max,
                    &norm);
-        put(R + i, ri, bytes, stream);
-        put(R + low, rj, bytes, stream);
-        put(R + p->size + i, re, bytes, stream);
-        put(R + p->size + low, rf, bytes, stream);
+        put(R + i, ri, count, stream);
+        put(R + low, rj, count, stream);
+        put(R + p->size + i, re, count, stream);
+        put(R + p->size + low, rf, count, stream);
     }
     *largest = from_bits(max);
     *spectral = from_bits(norm);
@@ -127,31 +125,25 @@ void KERNEL(cross_retract)(int64_t n, const la_cross_pairs *p, real c, const rea
 
 /* yi, yj <- Q'Q (xi, xj), both in the order of memory. */
 static inline void product_some(int64_t n, const real *restrict d, const real *restrict e, const real *restrict dj,
-                                const real *restrict ej, real alpha, const real *restrict x, const real *restrict xj,
+                                const real *restrict ej, const real *restrict x, const real *restrict xj,
                                 real *restrict yi, real *restrict yj)
 {
 #pragma omp simd
     for (int64_t k = 0; k < n; k++) {
         real a = d[k] * x[k] + e[k] * xj[-k], b = ej[-k] * x[k] + dj[-k] * xj[-k];
-        yi[k] = alpha * (d[k] * a + ej[-k] * b);
-        yj[n - 1 - k] = alpha * (e[k] * a + dj[-k] * b);
+        yi[k] = d[k] * a + ej[-k] * b;
+        yj[n - 1 - k] = e[k] * a + dj[-k] * b;
     }
 }
 
 /* x and y are the same array or apart, and a pair needs no other. */
-void KERNEL(cross_apply)(int64_t n, const la_cross_pairs *p, real alpha, const real *x, bool add, real *y, bool stream)
+void KERNEL(cross_apply)(int64_t n, const la_cross_pairs *p, const real *x, real *y, bool stream)
 {
     real yi[BUFFER], yj[BUFFER];
     for (int64_t k = 0; k < n; k += BUFFER) {
-        int64_t count = n - k < BUFFER ? n - k : BUFFER, i = p->from + k, j = p->size - 1 - i;
-        int64_t low = j - count + 1, bytes = count * (int64_t)sizeof(real);
-        product_some(count, p->d + i, p->e + i, p->d + j, p->e + j, alpha, x + i, x + j, yi, yj);
-        if (add) {
-            for (int64_t l = 0; l < count; l++) y[i + l] += yi[l];
-            for (int64_t l = 0; l < count; l++) y[low + l] += yj[l];
-        } else {
-            put(y + i, yi, bytes, stream);
-            put(y + low, yj, bytes, stream);
-        }
+        int64_t count = n - k < BUFFER ? n - k : BUFFER, i = p->from + k, j = p->size - 1 - i, low = j - count + 1;
+        product_some(count, p->d + i, p->e + i, p->d + j, p->e + j, x + i, x + j, yi, yj);
+        put(y + i, yi, count, stream);
+        put(y + low, yj, count, stream);
     }
 }

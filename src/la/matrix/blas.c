@@ -15,16 +15,11 @@
 
 enum { GRAIN = 16 }; /* parts begin at multiples of it */
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Parts of that many multiplications. Every part packs its operands for itself, so there are few as long as they are
  * small. */
 static int64_t parts_of(double work)
 {
-    if (work < 0x1p22) return 1;
+    if (work < 0x1p19) return 1;
     if (work < 0x1p31) return 4;
     return work < 0x1p35 ? 8 : (int64_t)(work / 0x1p32);
 }
@@ -109,26 +104,25 @@ void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha,
     la_parallel(rows * columns, effort(work), gemm_part, &job);
 }
 
-void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose, real alpha, view X, real beta, view Y)
+/* X and Y, both one by one where a pair of matrices of theirs is too far apart. */
+static void bring_together(view *X, view *Y)
 {
-    if (far_apart(X) || far_apart(Y)) {
-        X = one_by_one(X);
-        Y = one_by_one(Y);
-    }
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) {
-            la_mat_add_mul(M, rows, columns, transpose, alpha, view_block(X, b), beta, view_block(Y, b));
+    if (!far_apart(*X) && !far_apart(*Y)) return;
+    *X = one_by_one(*X);
+    *Y = one_by_one(*Y);
+}
+
+void la_mat_add_mul(const real *M, int64_t columns, bool transpose, real alpha, view X, real beta, view Y)
+{
+    bring_together(&X, &Y);
+    fibres f = fibres_of(&X);
+    for (int64_t m = 0; m < f.matrices; m++) {
+        real *x = fibres_matrix(&X, m), *y = fibres_matrix(&Y, m);
+        if (X.inner == 1) {
+            la_gemm(false, !transpose, f.each, Y.n, X.n, alpha, x, X.ld, M, columns, beta, y, Y.ld);
+        } else {
+            la_gemm(transpose, false, Y.n, f.each, X.n, alpha, M, columns, x, X.inner, beta, y, Y.inner);
         }
-        return;
-    }
-    if (X.inner == 1) {
-        la_gemm(false, !transpose, X.outer, Y.n, X.n, alpha, X.x, X.ld, M, columns, beta, Y.x, Y.ld);
-        return;
-    }
-    (void)rows;
-    for (int64_t o = 0; o < X.outer; o++) {
-        la_gemm(transpose, false, Y.n, X.inner, X.n, alpha, M, columns, X.x + o * X.ld, X.inner, beta, Y.x + o * Y.ld,
-                Y.inner);
     }
 }
 
@@ -154,8 +148,12 @@ static void tri_part(void *data, int64_t i)
 }
 
 /* X <- op(T) X or op(T)^-1 X; parts are stripes of fibres. */
-static void tri_large(const real *T, bool lower, bool transpose, bool solve, view X)
+static void tri(const real *T, bool lower, bool transpose, bool solve, view X)
 {
+    if (X.n <= LA_BLOCK_MAX) {
+        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .solve = solve, .count = 1, .transpose = {transpose}});
+        return;
+    }
     if (far_apart(X)) X = one_by_one(X);
     bool right = X.inner == 1;
     tri_job job = {{solve, right, lower, transpose != right, T, X.n}, X, fibres_of(&X), 1};
@@ -168,20 +166,12 @@ static void tri_large(const real *T, bool lower, bool transpose, bool solve, vie
 
 void la_tri_mul(const real *T, bool lower, bool transpose, view X)
 {
-    if (X.n <= LA_BLOCK_MAX) {
-        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .count = 1, .transpose = {transpose}});
-    } else {
-        tri_large(T, lower, transpose, false, X);
-    }
+    tri(T, lower, transpose, false, X);
 }
 
 void la_tri_solve(const real *T, bool lower, bool transpose, view X)
 {
-    if (X.n <= LA_BLOCK_MAX) {
-        la_block_tri(T, lower, 1, &(la_block_op){.X = X, .solve = true, .count = 1, .transpose = {transpose}});
-    } else {
-        tri_large(T, lower, transpose, true, X);
-    }
+    tri(T, lower, transpose, true, X);
 }
 
 void la_tri_form(const real *T, bool lower, view A, view B)
@@ -271,23 +261,12 @@ void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R
 
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
 {
-    if (far_apart(X) || far_apart(Y)) {
-        X = one_by_one(X);
-        Y = one_by_one(Y);
-    }
-    if (X.blocks > 1) {
-        for (int64_t b = 0; b < X.blocks; b++) {
-            la_cross_outer(view_block(X, b), view_block(Y, b), alpha, b ? 1 : beta, R);
-        }
-        return;
-    }
-    if (X.inner == 1) {
-        la_gemm(true, false, X.n, Y.n, X.outer, alpha, X.x, X.ld, Y.x, Y.ld, beta, R, Y.n);
-        return;
-    }
-    for (int64_t o = 0; o < X.outer; o++) {
-        la_gemm(false, true, X.n, Y.n, X.inner, alpha, X.x + o * X.ld, X.inner, Y.x + o * Y.ld, Y.inner, o ? 1 : beta,
-                R, Y.n);
+    bring_together(&X, &Y);
+    fibres f = fibres_of(&X);
+    bool turned = X.inner == 1; /* X is fibres x n */
+    for (int64_t m = 0; m < f.matrices; m++) {
+        la_gemm(turned, !turned, X.n, Y.n, f.each, alpha, fibres_matrix(&X, m), turned ? X.ld : X.inner,
+                fibres_matrix(&Y, m), turned ? Y.ld : Y.inner, m ? 1 : beta, R, Y.n);
     }
 }
 

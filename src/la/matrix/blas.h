@@ -6,24 +6,24 @@
 
 #include "la/view.h"
 
-#define la_mat_add_mul PSGD_TYPED(psgd__la_mat_add_mul)
-#define la_tri_mul     PSGD_TYPED(psgd__la_tri_mul)
-#define la_tri_solve   PSGD_TYPED(psgd__la_tri_solve)
-#define la_sym_outer   PSGD_TYPED(psgd__la_sym_outer)
-#define la_cross_outer PSGD_TYPED(psgd__la_cross_outer)
-#define la_tri_form    PSGD_TYPED(psgd__la_tri_form)
-#define la_tri_square  PSGD_TYPED(psgd__la_tri_square)
-#define la_tri_retract PSGD_TYPED(psgd__la_tri_retract)
-#define la_gemm        PSGD_TYPED(psgd__la_gemm)
-#define la_blas_gemm   PSGD_TYPED(psgd__la_blas_gemm)
-#define la_invert      PSGD_TYPED(psgd__la_invert)
-#define la_sym_power   PSGD_TYPED(psgd__la_sym_power)
-#define la_svd_range   PSGD_TYPED(psgd__la_svd_range)
+#define la_mat_add_mul    PSGD_TYPED(psgd__la_mat_add_mul)
+#define la_tri_mul        PSGD_TYPED(psgd__la_tri_mul)
+#define la_tri_solve      PSGD_TYPED(psgd__la_tri_solve)
+#define la_sym_outer      PSGD_TYPED(psgd__la_sym_outer)
+#define la_cross_outer    PSGD_TYPED(psgd__la_cross_outer)
+#define la_tri_form       PSGD_TYPED(psgd__la_tri_form)
+#define la_tri_square     PSGD_TYPED(psgd__la_tri_square)
+#define la_tri_retract    PSGD_TYPED(psgd__la_tri_retract)
+#define la_packed_form    PSGD_TYPED(psgd__la_packed_form)
+#define la_packed_retract PSGD_TYPED(psgd__la_packed_retract)
+#define la_gemm           PSGD_TYPED(psgd__la_gemm)
+#define la_blas_gemm      PSGD_TYPED(psgd__la_blas_gemm)
+#define la_invert         PSGD_TYPED(psgd__la_invert)
+#define la_sym_power      PSGD_TYPED(psgd__la_sym_power)
+#define la_svd_range      PSGD_TYPED(psgd__la_svd_range)
 
-/* Y <- beta Y + alpha M X or alpha M'X. M is rows x columns; X and Y are views over the same fibres, apart in memory.
- */
-void la_mat_add_mul(const real *M, int64_t rows, int64_t columns, bool transpose, real alpha, view X, real beta,
-                    view Y);
+/* Y <- beta Y + alpha M X or alpha M'X; X and Y are views over the same fibres, apart in memory. */
+void la_mat_add_mul(const real *M, int64_t columns, bool transpose, real alpha, view X, real beta, view Y);
 
 /* X <- T X or T'X, X <- T^-1 X or T^-T X, for the upper or lower triangle of the n x n matrix T. */
 void la_tri_mul(const real *T, bool lower, bool transpose, view X);
@@ -40,6 +40,16 @@ void la_cross_outer(view X, view Y, real alpha, real beta, real *R);
 
 /* Q <- Q - c R Q for two n x n triangles, n^3/3 flops; R is destroyed. */
 void la_tri_retract(int64_t n, bool lower, real c, real *R, real *Q);
+
+/* A packed upper triangle Q, rows one after the other from their diagonal entry on. */
+static inline int64_t la_packed_start(int64_t n, int64_t row)
+{
+    return row * n - row * (row - 1) / 2;
+}
+
+/* x <- Qx and y <- Q^-T y, in one pass over Q; Q <- (I - c triu(aa' - bb')) Q, sums having 2n elements of scratch. */
+void la_packed_form(int64_t n, const real *Q, real *x, real *y);
+void la_packed_retract(int64_t n, real c, const real *a, const real *b, real *sums, real *Q);
 
 /* C <- beta C + alpha op(A) op(B), C m x n, inner dimension k, leading dimensions as row-major CBLAS wants them. */
 void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,

@@ -1,6 +1,7 @@
-/* serial.h by CBLAS and LAPACK. A row-major matrix is its transpose in column-major: to the inverse, singular values
- * and symmetric matrices that makes no difference. */
+/* serial.h and la_invert by CBLAS and LAPACK. A row-major matrix is its transpose in column-major: to the inverse,
+ * singular values and symmetric matrices that makes no difference. */
 #include "la/matrix/serial.h"
+#include "la/matrix/blas.h"
 #include "la/openblas.h"
 
 #include <cblas.h>
@@ -51,7 +52,7 @@ void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X,
     psgd__blas_leave(before);
 }
 
-bool serial_invert(int64_t n, real *M, int *pivots, real *work)
+bool la_invert(int64_t n, real *M, int *pivots, real *work)
 {
     int m = (int)n, before = psgd__blas_enter();
     bool done = LAPACK(getrf)(LAPACK_COL_MAJOR, m, m, M, m, pivots) == 0 &&

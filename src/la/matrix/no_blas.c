@@ -1,6 +1,7 @@
-/* serial.h without BLAS and LAPACK: products and triangles by the kernels of small_blas.h, the rest by rotations and
- * elimination in plain loops. */
+/* serial.h and la_invert without BLAS and LAPACK: products and triangles by the kernels of small_blas.h, the rest by
+ * rotations and elimination in plain loops. */
 #include "la/array/dispatch.h"
+#include "la/matrix/blas.h"
 #include "la/matrix/serial.h"
 #include "la/matrix/small_blas.h"
 
@@ -10,11 +11,6 @@
 
 enum { LINE = 64, BAND = 96, MAX_SWEEPS = 60, PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real) };
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
 {
@@ -22,15 +18,8 @@ void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, 
         for (int64_t j = 0; j < n; j++) C[i * ldc + j] = beta == 0 ? 0 : beta * C[i * ldc + j];
     }
     for (int64_t from = 0; from < k; from += LA_BLOCK_MAX) {
-        la_factors f = {ta,
-                        tb,
-                        m,
-                        n,
-                        smaller(LA_BLOCK_MAX, k - from),
-                        A + (ta ? from * lda : from),
-                        lda,
-                        B + (tb ? from : from * ldb),
-                        ldb};
+        const real *a = A + (ta ? from * lda : from), *b = B + (tb ? from : from * ldb);
+        la_factors f = {ta, tb, m, n, smaller(LA_BLOCK_MAX, k - from), a, lda, b, ldb};
         la_block_gemm(&f, alpha, from > 0 || beta != 0, C, ldc);
     }
 }
@@ -90,8 +79,7 @@ static void triangle(const action *a, const la_tri *t, real *x)
     first.n = h;
     second.n = g;
     second.T += h * (t->row + t->column);
-    bool first_first = t->lower == a->solve;
-    if (first_first) {
+    if (t->lower == a->solve) {
         triangle(a, &first, x);
     } else {
         triangle(a, &second, x2);
@@ -101,7 +89,7 @@ static void triangle(const action *a, const la_tri *t, real *x)
     } else {
         add_rectangle(a, t->T + h * t->column, h, g, x2, x);
     }
-    if (first_first) {
+    if (t->lower == a->solve) {
         triangle(a, &second, x2);
     } else {
         triangle(a, &first, x);
@@ -131,7 +119,7 @@ static void swap(int64_t n, int64_t step, real *x, real *y)
 }
 
 /* Gauss-Jordan elimination with row pivoting, in place. */
-bool serial_invert(int64_t n, real *M, int *pivots, real *work)
+bool la_invert(int64_t n, real *M, int *pivots, real *work)
 {
     const la_kernels *kernel = la_kernel();
     (void)work;

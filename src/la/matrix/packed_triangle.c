@@ -1,5 +1,5 @@
 /* Threads share the columns of a triangle. Columns are cut at the same places whatever the number of threads. */
-#include "la/matrix/packed_triangle.h"
+#include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
 #include "la/pool.h"
 
@@ -12,16 +12,6 @@ enum {
     PARALLEL = 8000, /* rows below which one thread is faster: cores may be far apart, and rows travel between them */
     STRIP = 512      /* columns that one retraction takes at a time: its sums stay in the first-level cache */
 };
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Rows from .. to - 1 within their own columns: y_i becomes final, dot[i - from] is what the row has there of Qx. */
 static void form_corner(const la_kernels *k, int64_t n, const real *Q, int64_t from, int64_t to, const real *x, real *y,

@@ -13,7 +13,6 @@
 #define serial_syrk      PSGD_TYPED(psgd__serial_syrk)
 #define serial_tri       PSGD_TYPED(psgd__serial_tri)
 #define serial_tri_op    PSGD_TYPED(serial_tri_op)
-#define serial_invert    PSGD_TYPED(psgd__serial_invert)
 #define serial_singular  PSGD_TYPED(psgd__serial_singular)
 #define serial_sym_eigen PSGD_TYPED(psgd__serial_sym_eigen)
 
@@ -33,9 +32,6 @@ typedef struct serial_tri_op {
 } serial_tri_op;
 
 void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X, int64_t ldx);
-
-/* M <- M^-1 by LU; pivots has n ints, work 32 n elements. false where M is singular. */
-bool serial_invert(int64_t n, real *M, int *pivots, real *work);
 
 /* The singular values of the n x n matrix M, descending; M is destroyed, work has 80 n elements. */
 bool serial_singular(int64_t n, real *M, real *values, real *work);

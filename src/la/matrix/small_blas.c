@@ -18,11 +18,6 @@ static double effort(double flops)
     return flops / 10;
 }
 
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
                       int64_t width)
 {

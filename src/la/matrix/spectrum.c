@@ -5,11 +5,6 @@
 #include <float.h>
 #include <math.h>
 
-bool la_invert(int64_t n, real *M, int *pivots, real *work)
-{
-    return serial_invert(n, M, pivots, work);
-}
-
 bool la_svd_range(int64_t n, real *M, real *work, double *smallest, double *largest)
 {
     if (!serial_singular(n, M, work, work + n)) return false;

@@ -11,7 +11,6 @@
 #include "la/array/dispatch.h"
 #include "la/pool.h"
 #include "la/network/network.h"
-#include "la/network/winograd.h"
 
 #include <string.h>
 
@@ -22,16 +21,6 @@ enum {
     BAND_SIZE = 4 * (1 << 20), /* of a matrix of im2col */
     WINOGRAD_PAIRS = 256       /* channels in times channels out */
 };
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static int64_t depth_of(const la_conv *s)
 {
@@ -83,6 +72,21 @@ static bool same(taps a, taps b)
     return a.first == b.first && a.last == b.last;
 }
 
+/* One way through a convolution, for its parts. */
+typedef struct conv_job {
+    const la_conv *s;
+    const real *W, *x, *dy;
+    int64_t from, count; /* output rows of a band */
+    bool bias, add;
+    real *to; /* y, dx, partial sums or a matrix of im2col */
+} conv_job;
+
+/* Operations for la_parallel. */
+static double flops_of(const la_conv *s)
+{
+    return 2 * (double)(s->out * depth_of(s)) * (double)(s->oh * s->ow * s->n);
+}
+
 typedef struct lists {
     int64_t a[LIST], b[LIST], count;
 } lists;
@@ -101,8 +105,10 @@ static void forward_lists(const la_conv *s, taps rows, taps columns, lists *to)
     }
 }
 
-static void forward_row(const la_conv *s, const real *W, const real *x, bool bias, bool add, real *y, int64_t oy)
+static void forward_row(void *data, int64_t oy)
 {
+    const conv_job *j = data;
+    const la_conv *s = j->s;
     lists list;
     taps before = {-1, -1};
     int64_t depth = depth_of(s), iy = oy * s->stride - s->padding;
@@ -110,18 +116,18 @@ static void forward_row(const la_conv *s, const real *W, const real *x, bool bia
     la_mix mix = {.rows = s->out,
                   .a_ld = depth + 1,
                   .y_ld = s->oh * s->ow * s->n,
-                  .bias = bias ? W + depth : NULL,
+                  .bias = j->bias ? j->W + depth : NULL,
                   .bias_ld = depth + 1,
                   .a_offset = list.a,
                   .b_offset = list.b,
-                  .add = add};
+                  .add = j->add};
     for (int64_t ox = 0; ox < s->ow; ox++) {
         int64_t ix = ox * s->stride - s->padding;
         taps columns = inside(ix, s->kw, s->w);
         if (!same(columns, before)) forward_lists(s, rows, columns, &list);
         before = columns;
         mix.depth = list.count;
-        la_kernel()->mix(&mix, s->n, W, x + (iy * s->w + ix) * s->n, y + (oy * s->ow + ox) * s->n);
+        la_kernel()->mix(&mix, s->n, j->W, j->x + (iy * s->w + ix) * s->n, j->to + (oy * s->ow + ox) * s->n);
     }
 }
 
@@ -150,13 +156,15 @@ static void back_lists(const la_conv *s, taps rows, taps columns, int64_t iy, in
     }
 }
 
-static void back_row(const la_conv *s, const real *W, const real *dy, bool add, real *dx, int64_t iy)
+static void back_row(void *data, int64_t iy)
 {
+    const conv_job *j = data;
+    const la_conv *s = j->s;
     lists list;
     taps before = {-1, -1}, rows = seen_from(iy, s->kh, s->stride, s->padding, s->oh);
     int64_t origin = 0;
     la_mix mix = {
-        .rows = s->c, .a_ld = 1, .y_ld = s->h * s->w * s->n, .a_offset = list.a, .b_offset = list.b, .add = add};
+        .rows = s->c, .a_ld = 1, .y_ld = s->h * s->w * s->n, .a_offset = list.a, .b_offset = list.b, .add = j->add};
     for (int64_t ix = 0; ix < s->w; ix++) {
         taps columns = seen_from(ix, s->kw, s->stride, s->padding, s->ow);
         if (!same(columns, before)) {
@@ -167,7 +175,7 @@ static void back_row(const la_conv *s, const real *W, const real *dy, bool add, 
         mix.depth = list.count;
         /* Equal taps are whole strides apart. */
         int64_t shift = (ix - origin) / s->stride * s->n;
-        la_kernel()->mix(&mix, s->n, W, dy + shift, dx + (iy * s->w + ix) * s->n);
+        la_kernel()->mix(&mix, s->n, j->W, j->dy + shift, j->to + (iy * s->w + ix) * s->n);
     }
 }
 
@@ -186,8 +194,11 @@ static const real *padded(const la_conv *s, const real *x, real *to)
     return to;
 }
 
-static void weights_part(const la_conv *s, const real *x, const real *dy, int64_t part, real *sum)
+static void weights_part(void *data, int64_t part)
 {
+    const conv_job *j = data;
+    const la_conv *s = j->s;
+    real *sum = j->to + part * s->out * depth_of(s);
     int64_t offset[LIST], h = s->h + 2 * s->padding, w = s->w + 2 * s->padding, count = 0;
     int64_t each = (s->oh + PARTS - 1) / PARTS, from = smaller(s->oh, part * each), rows = smaller(each, s->oh - from);
     memset(sum, 0, (size_t)(s->out * depth_of(s)) * sizeof *sum);
@@ -208,35 +219,14 @@ static void weights_part(const la_conv *s, const real *x, const real *dy, int64_
                       .b_inner = s->stride * s->n,
                       .r_ld = count,
                       .b_offset = offset};
-    la_kernel()->cross(&cross, s->n, dy + from * s->ow * s->n, x + from * s->stride * w * s->n, sum);
-}
-
-/* One way through a convolution, for its parts. */
-typedef struct conv_job {
-    const la_conv *s;
-    const real *W, *x, *dy;
-    int64_t from, count; /* output rows of a band */
-    bool bias, add;
-    real *to; /* y, dx, partial sums or a matrix of im2col */
-} conv_job;
-
-/* Operations for la_parallel. */
-static double flops_of(const la_conv *s)
-{
-    return 2 * (double)(s->out * depth_of(s)) * (double)(s->oh * s->ow * s->n);
-}
-
-static void run_weights(void *data, int64_t p)
-{
-    const conv_job *j = data;
-    weights_part(j->s, j->x, j->dy, p, j->to + p * j->s->out * depth_of(j->s));
+    la_kernel()->cross(&cross, s->n, j->dy + from * s->ow * s->n, j->x + from * s->stride * w * s->n, sum);
 }
 
 static void weights_direct(const la_conv *s, const real *x, const real *dy, bool add, real *dW, real *work)
 {
     int64_t depth = depth_of(s), size = s->out * depth;
     conv_job job = {.s = s, .x = padded(s, x, work + PARTS * size), .dy = dy, .to = work};
-    la_parallel(PARTS, flops_of(s), run_weights, &job);
+    la_parallel(PARTS, flops_of(s), weights_part, &job);
     for (int64_t o = 0; o < s->out; o++) {
         for (int64_t k = 0; k < depth; k++) {
             real sum = 0;
@@ -268,17 +258,6 @@ static void gather_row(void *data, int64_t k)
     }
 }
 
-static double band_work(const la_conv *s, int64_t count)
-{
-    return 2 * (double)depth_of(s) * (double)(count * s->ow * s->n);
-}
-
-static void gather(const la_conv *s, const real *x, int64_t from, int64_t count, real *matrix)
-{
-    conv_job job = {.s = s, .x = x, .from = from, .count = count, .to = matrix};
-    la_parallel(depth_of(s), band_work(s, count), gather_row, &job);
-}
-
 /* A part is a channel, so that no two threads write to one place. */
 static void scatter_channel(void *data, int64_t c)
 {
@@ -294,38 +273,37 @@ static void scatter_channel(void *data, int64_t c)
     }
 }
 
-static void scatter(const la_conv *s, const real *matrix, int64_t from, int64_t count, real *dx)
-{
-    conv_job job = {.s = s, .x = matrix, .from = from, .count = count, .to = dx};
-    la_parallel(s->c, band_work(s, count), scatter_channel, &job);
-}
+/* Goes through the bands of output rows: next returns false after the last. */
+typedef struct bands {
+    conv_job job;
+    int64_t columns; /* of the matrix of this band */
+    double work;
+} bands;
 
-static void run_forward_row(void *data, int64_t oy)
+static bool next_band(bands *b)
 {
-    const conv_job *j = data;
-    forward_row(j->s, j->W, j->x, j->bias, j->add, j->to, oy);
-}
-
-static void run_back_row(void *data, int64_t iy)
-{
-    const conv_job *j = data;
-    back_row(j->s, j->W, j->dy, j->add, j->to, iy);
+    const la_conv *s = b->job.s;
+    b->job.from += b->job.count;
+    b->job.count = smaller(band_rows(s), s->oh - b->job.from);
+    b->columns = b->job.count * s->ow * s->n;
+    b->work = 2 * (double)depth_of(s) * (double)b->columns;
+    return b->job.count > 0;
 }
 
 static void forward(const la_conv *s, const real *W, const real *x, bool bias, bool add, real *y, real *work)
 {
     if (direct(s)) {
         conv_job job = {.s = s, .W = W, .x = x, .bias = bias, .add = add, .to = y};
-        la_parallel(s->oh, flops_of(s), run_forward_row, &job);
+        la_parallel(s->oh, flops_of(s), forward_row, &job);
         return;
     }
-    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
+    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n;
+    bands b = {.job = {.s = s, .x = x, .to = work}};
     if (bias) la_spread_bias(s->out, places, W + depth, depth + 1, add, y);
-    for (int64_t from = 0; from < s->oh; from += band) {
-        int64_t count = smaller(band, s->oh - from), columns = count * s->ow * s->n;
-        gather(s, x, from, count, work);
-        la_gemm(false, false, s->out, columns, depth, 1, W, depth + 1, work, columns, add || bias ? 1 : 0,
-                y + from * s->ow * s->n, places);
+    while (next_band(&b)) {
+        la_parallel(depth, b.work, gather_row, &b.job);
+        la_gemm(false, false, s->out, b.columns, depth, 1, W, depth + 1, work, b.columns, add || bias ? 1 : 0,
+                y + b.job.from * s->ow * s->n, places);
     }
 }
 
@@ -333,16 +311,16 @@ static void back_input(const la_conv *s, const real *W, const real *dy, bool add
 {
     if (direct(s)) {
         conv_job job = {.s = s, .W = W, .dy = dy, .add = add, .to = dx};
-        la_parallel(s->h, flops_of(s), run_back_row, &job);
+        la_parallel(s->h, flops_of(s), back_row, &job);
         return;
     }
-    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
+    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n;
+    bands b = {.job = {.s = s, .x = work, .to = dx}};
     if (!add) memset(dx, 0, (size_t)(s->c * s->h * s->w * s->n) * sizeof *dx);
-    for (int64_t from = 0; from < s->oh; from += band) {
-        int64_t count = smaller(band, s->oh - from), columns = count * s->ow * s->n;
-        la_gemm(true, false, depth, columns, s->out, 1, W, depth + 1, dy + from * s->ow * s->n, places, 0, work,
-                columns);
-        scatter(s, work, from, count, dx);
+    while (next_band(&b)) {
+        la_gemm(true, false, depth, b.columns, s->out, 1, W, depth + 1, dy + b.job.from * s->ow * s->n, places, 0, work,
+                b.columns);
+        la_parallel(s->c, b.work, scatter_channel, &b.job);
     }
 }
 
@@ -352,12 +330,12 @@ static void back_weights(const la_conv *s, const real *x, const real *dy, bool a
         weights_direct(s, x, dy, add, dW, work);
         return;
     }
-    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n, band = band_rows(s);
-    for (int64_t from = 0; from < s->oh; from += band) {
-        int64_t count = smaller(band, s->oh - from), columns = count * s->ow * s->n;
-        gather(s, x, from, count, work);
-        la_gemm(false, true, s->out, depth, columns, 1, dy + from * s->ow * s->n, places, work, columns,
-                add || from > 0 ? 1 : 0, dW, depth + 1);
+    int64_t depth = depth_of(s), places = s->oh * s->ow * s->n;
+    bands b = {.job = {.s = s, .x = x, .to = work}};
+    while (next_band(&b)) {
+        la_parallel(depth, b.work, gather_row, &b.job);
+        la_gemm(false, true, s->out, depth, b.columns, 1, dy + b.job.from * s->ow * s->n, places, work, b.columns,
+                add || b.job.from > 0 ? 1 : 0, dW, depth + 1);
     }
 }
 

@@ -1,7 +1,6 @@
 /* Elementwise work and products on rows of samples, split over threads by fixed sizes. */
 #include "la/network/network.h"
 #include "la/matrix/blas.h"
-#include "la/matrix/small_blas.h"
 #include "la/array/dispatch.h"
 #include "la/pool.h"
 
@@ -16,38 +15,34 @@ typedef struct arrays {
     real *y;
 } arrays;
 
-static void apply_some(const void *data, int64_t from, int64_t count)
+/* The function itself, its slope or its curve, as far as arguments are given. */
+static void function_some(const void *data, int64_t from, int64_t count)
 {
     const arrays *v = data;
-    la_kernel()->apply(v->f, v->c, count, v->a + from, v->y + from);
+    const la_kernels *k = la_kernel();
+    if (v->e) {
+        k->curve(v->f, v->c, count, v->a + from, v->b + from, v->d + from, v->e + from, v->add, v->y + from);
+    } else if (v->d) {
+        k->slope(v->f, v->c, count, v->a + from, v->d + from, v->add, v->y + from);
+    } else {
+        k->apply(v->f, v->c, count, v->a + from, v->y + from);
+    }
 }
 
 void la_apply(la_function f, real leak, int64_t n, const real *x, real *y)
 {
-    la_chunks(n, CHUNK, PARALLEL, apply_some, &(arrays){.f = f, .c = leak, .a = x, .y = y});
-}
-
-static void slope_some(const void *data, int64_t from, int64_t count)
-{
-    const arrays *v = data;
-    la_kernel()->slope(v->f, v->c, count, v->a + from, v->d + from, v->add, v->y + from);
+    la_chunks(n, CHUNK, PARALLEL, function_some, &(arrays){.f = f, .c = leak, .a = x, .y = y});
 }
 
 void la_slope(la_function f, real leak, int64_t n, const real *y, const real *d, bool add, real *z)
 {
-    la_chunks(n, CHUNK, PARALLEL, slope_some, &(arrays){.f = f, .c = leak, .a = y, .d = d, .add = add, .y = z});
-}
-
-static void curve_some(const void *data, int64_t from, int64_t count)
-{
-    const arrays *v = data;
-    la_kernel()->curve(v->f, v->c, count, v->a + from, v->b + from, v->d + from, v->e + from, v->add, v->y + from);
+    la_chunks(n, CHUNK, PARALLEL, function_some, &(arrays){.f = f, .c = leak, .a = y, .d = d, .add = add, .y = z});
 }
 
 void la_curve(la_function f, real leak, int64_t n, const real *y, const real *ty, const real *d, const real *td,
               bool add, real *z)
 {
-    la_chunks(n, CHUNK, PARALLEL, curve_some, &(arrays){f, leak, y, ty, d, td, add, z});
+    la_chunks(n, CHUNK, PARALLEL, function_some, &(arrays){f, leak, y, ty, d, td, add, z});
 }
 
 static void accumulate_some(const void *data, int64_t from, int64_t count)
@@ -80,57 +75,20 @@ void la_multiply(int64_t n, const real *a, const real *b, bool add, real *y)
     la_chunks(n, CHUNK, PARALLEL, multiply_some, &(arrays){.a = a, .b = b, .add = add, .y = y});
 }
 
-/* Products that our kernels are not made for, and that BLAS would share out in a way that depends on the number of
- * threads: each thread takes a part of the rows, and the cut depends on the sizes only. With few samples, as a batch of
- * an LSTM has them, a quarter of the rows is also where BLAS is the fastest, as it packs nothing. */
-enum { FEW_SAMPLES = 32, BLOCKS = 4, MAX = 1 << 25, MIN = 1 << 18 };
-
-static bool cut(int64_t m, int64_t n, int64_t k, bool special)
-{
-    double work = (double)m * (double)n * (double)k;
-    return special && m >= 8 * BLOCKS && work > MIN && work < MAX;
-}
-
-typedef struct blocks_job {
-    const la_factors *f;
-    bool add;
-    real *C;
-    int64_t ld;
-} blocks_job;
-
-static void run_block(void *data, int64_t b)
-{
-    const blocks_job *j = data;
-    const la_factors *f = j->f;
-    int64_t from = b * f->m / BLOCKS, count = (b + 1) * f->m / BLOCKS - from;
-    la_blas_gemm(f->ta, f->tb, count, f->n, f->k, 1, f->A + (f->ta ? from : from * f->lda), f->lda, f->B, f->ldb,
-                 j->add ? 1 : 0, j->C + from * j->ld, j->ld);
-}
-
-/* C <- [C +] op(A) op(B) */
-static void product_by_blocks(const la_factors *f, bool add, real *C, int64_t ld)
-{
-    la_parallel(BLOCKS, 2 * (double)f->m * (double)f->n * (double)f->k, run_block, &(blocks_job){f, add, C, ld});
-}
+/* With few samples, as a batch of an LSTM has them, BLAS is faster than our kernels. */
+enum { FEW_SAMPLES = 32, MIN_ROWS = 32, MIN_WORK = 1 << 18 };
 
 void la_product(int64_t rows, int64_t columns, int64_t n, const real *W, int64_t ld, bool transpose, const real *X,
                 bool add, real *Y)
 {
     int64_t out = transpose ? columns : rows, in = transpose ? rows : columns;
-    if (cut(out, n, in, n < FEW_SAMPLES || in > LA_BLOCK_MAX)) {
-        product_by_blocks(&(la_factors){transpose, false, out, n, in, W, ld, X, n}, add, Y, n);
-    } else {
-        la_gemm(transpose, false, out, n, in, 1, W, ld, X, n, add ? 1 : 0, Y, n);
-    }
+    bool few = n < FEW_SAMPLES && out >= MIN_ROWS && (double)rows * (double)columns * (double)n > MIN_WORK;
+    (few ? la_blas_gemm : la_gemm)(transpose, false, out, n, in, 1, W, ld, X, n, add ? 1 : 0, Y, n);
 }
 
 void la_outer(int64_t rows, int64_t columns, int64_t n, const real *A, const real *B, bool add, real *R, int64_t ld)
 {
-    if (cut(rows, columns, n, n > LA_BLOCK_MAX)) {
-        product_by_blocks(&(la_factors){false, true, rows, columns, n, A, n, B, n}, add, R, ld);
-    } else {
-        la_gemm(false, true, rows, columns, n, 1, A, n, B, n, add ? 1 : 0, R, ld);
-    }
+    la_gemm(false, true, rows, columns, n, 1, A, n, B, n, add ? 1 : 0, R, ld);
 }
 
 typedef struct sums_job {

@@ -9,7 +9,7 @@
  *
  * Squares go through in blocks, so that V and M stay in the cache. The sum dU is over blocks in order, and one thread
  * makes each product: threads do not change the result. */
-#include "la/network/winograd.h"
+#include "la/network/conv.h"
 #include "la/matrix/blas.h"
 #include "la/array/dispatch.h"
 #include "la/pool.h"
@@ -31,16 +31,6 @@ typedef struct winograd {
     int64_t u_ld, v_ld, m_ld;                     /* from point to point */
     real *zero, *U[2], *dU, *V, *M[2];
 } winograd;
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* An odd number of lines, so that the points of one place do not share a set of the cache. */
 static int64_t apart(int64_t size)
@@ -104,142 +94,94 @@ static void point_rows(const winograd *self, real *first, int64_t ld, real **row
     for (int64_t k = 0; k < self->points; k++) rows[k] = first + k * ld;
 }
 
-/* The rows of a square of size x size places of an image [h, w, n] whose corner is (top, left); what lies outside has
- * the rows of spare. */
-static void place_rows(const winograd *self, const real *image, int64_t h, int64_t w, int64_t top, int64_t left,
-                       int64_t size, real *const *spare, real **rows)
-{
-    for (int64_t i = 0; i < size; i++) {
-        for (int64_t j = 0; j < size; j++) {
-            int64_t y = top + i, x = left + j;
-            bool inside = y >= 0 && y < h && x >= 0 && x < w;
-            rows[i * size + j] = inside ? (real *)image + (y * w + x) * self->s->n : spare[i * size + j];
-        }
-    }
-}
-
-/* Those of input or output of a channel that square number i of the block needs. */
-static void input_rows(const winograd *self, const real *x, int64_t channel, int64_t i, real *const *spare, real **rows)
-{
-    const la_conv *s = self->s;
-    int64_t at = self->from + i, top = at / self->across * OUTPUTS, left = at % self->across * OUTPUTS;
-    place_rows(self, x + channel * s->h * s->w * s->n, s->h, s->w, top - s->padding, left - s->padding, self->side,
-               spare, rows);
-}
-
-static void output_rows(const winograd *self, const real *y, int64_t channel, int64_t i, real *const *spare,
-                        real **rows)
-{
-    const la_conv *s = self->s;
-    int64_t at = self->from + i, top = at / self->across * OUTPUTS, left = at % self->across * OUTPUTS;
-    place_rows(self, y + channel * s->oh * s->ow * s->n, s->oh, s->ow, top, left, OUTPUTS, spare, rows);
-}
-
-static void run_map(const winograd *self, la_point_map kind, int64_t n, real *const *from, real start, bool add,
-                    real *const *to)
-{
-    la_kernel()->points(kind, self->s->kh, n, (const real *const *)from, start, add, to);
-}
-
-/* One map of all channels, to or from the points. */
+/* One map of all channels or weights, to or from the points. */
 typedef struct map_job {
     const winograd *self;
     la_point_map kind;
+    bool to_points;
     real *image, *values; /* in space; at the points */
-    int64_t ld;           /* of values, from point to point */
     const real *bias;
     int64_t bias_ld;
     bool add;
 } map_job;
 
-static void channel_to_points(void *data, int64_t channel)
+/* Whether the image is the input; then channels are those of x, else those of y. */
+static bool of_input(la_point_map kind)
+{
+    return kind == LA_POINT_INPUT || kind == LA_POINT_BACK_INPUT;
+}
+
+/* The rows of square number i of the block, in a channel of input or output; what lies outside the image has the rows
+ * of spare. */
+static void place_rows(const map_job *job, int64_t channel, int64_t i, real *const *spare, real **rows)
+{
+    const winograd *self = job->self;
+    const la_conv *s = self->s;
+    bool input = of_input(job->kind);
+    int64_t h = input ? s->h : s->oh, w = input ? s->w : s->ow, size = input ? self->side : OUTPUTS;
+    int64_t at = self->from + i, shift = input ? s->padding : 0;
+    int64_t top = at / self->across * OUTPUTS - shift, left = at % self->across * OUTPUTS - shift;
+    for (int64_t y = top, k = 0; y < top + size; y++) {
+        for (int64_t x = left; x < left + size; x++, k++) {
+            bool inside = y >= 0 && y < h && x >= 0 && x < w;
+            rows[k] = inside ? job->image + ((channel * h + y) * w + x) * s->n : spare[k];
+        }
+    }
+}
+
+static void run_map(const map_job *job, int64_t n, real *const *places, real *const *values, real start)
+{
+    real *const *from = job->to_points ? places : values, *const *to = job->to_points ? values : places;
+    la_kernel()->points(job->kind, job->self->s->kh, n, (const real *const *)from, start, job->add, to);
+}
+
+static void map_channel(void *data, int64_t channel)
 {
     const map_job *j = data;
     const winograd *self = j->self;
-    int64_t n = self->s->n;
-    real *from[POINTS], *to[POINTS], *zeros[POINTS];
+    int64_t n = self->s->n, ld = of_input(j->kind) ? self->v_ld : self->m_ld;
+    real *places[POINTS], *values[POINTS], *zeros[POINTS], bias = j->bias ? j->bias[channel * j->bias_ld] : 0;
     for (int k = 0; k < POINTS; k++) zeros[k] = self->zero;
     for (int64_t i = 0; i < self->count; i++) {
-        if (j->kind == LA_POINT_INPUT) input_rows(self, j->image, channel, i, zeros, from);
-        if (j->kind == LA_POINT_BACK_OUTPUT) output_rows(self, j->image, channel, i, zeros, from);
-        point_rows(self, j->values + (channel * self->count + i) * n, j->ld, to);
-        run_map(self, j->kind, n, from, 0, false, to);
+        point_rows(self, j->values + (channel * self->count + i) * n, ld, values);
+        place_rows(j, channel, i, j->to_points ? zeros : values, places);
+        run_map(j, n, places, values, bias);
     }
 }
 
-static void channel_from_points(void *data, int64_t channel)
+static void map_channels(const winograd *self, map_job job)
 {
-    const map_job *j = data;
-    const winograd *self = j->self;
-    int64_t n = self->s->n;
-    real *from[POINTS], *to[POINTS], bias = j->bias ? j->bias[channel * j->bias_ld] : 0;
-    for (int64_t i = 0; i < self->count; i++) {
-        point_rows(self, j->values + (channel * self->count + i) * n, j->ld, from);
-        if (j->kind == LA_POINT_OUTPUT) output_rows(self, j->image, channel, i, from, to);
-        if (j->kind == LA_POINT_BACK_INPUT) input_rows(self, j->image, channel, i, from, to);
-        run_map(self, j->kind, n, from, bias, j->kind == LA_POINT_BACK_INPUT, to);
-    }
+    int64_t channels = of_input(job.kind) ? self->s->c : self->s->out;
+    job.self = self;
+    la_parallel(channels, 4 * (double)(self->points * channels * self->count * self->s->n), map_channel, &job);
 }
 
-static double map_work(const winograd *self, int64_t channels)
+/* To the points: V from x or dM from dy. */
+static void to_points(const winograd *self, la_point_map kind, const real *x, real *V)
 {
-    return 4 * (double)(self->points * channels * self->count * self->s->n);
-}
-
-/* To the points: V from x or dM from dy, channels of them. */
-static void to_points(const winograd *self, la_point_map kind, int64_t channels, const real *x, real *V, int64_t ld)
-{
-    map_job job = {.self = self, .kind = kind, .image = (real *)x, .values = V, .ld = ld};
-    la_parallel(channels, map_work(self, channels), channel_to_points, &job);
-}
-
-/* From the points: y from M, with a bias, or dx, added to, from dV. What falls outside the image goes back to where
- * it came from, where nothing is needed any more. */
-static void from_points(const winograd *self, la_point_map kind, int64_t channels, real *M, int64_t ld,
-                        const real *bias, int64_t bias_ld, real *y)
-{
-    map_job job = {.self = self, .kind = kind, .image = y, .values = M, .ld = ld, .bias = bias, .bias_ld = bias_ld};
-    la_parallel(channels, map_work(self, channels), channel_from_points, &job);
+    map_channels(self, (map_job){.kind = kind, .to_points = true, .image = (real *)x, .values = V});
 }
 
 /* U of W, or dW of dU; the channels of a weight are neighbours and take the place of samples. */
-static void weight_rows(const winograd *self, const real *W, int64_t o, real **rows)
-{
-    const la_conv *s = self->s;
-    int64_t taps = s->kh * s->kw;
-    for (int64_t k = 0; k < taps; k++) rows[k] = (real *)W + o * (taps * s->c + 1) + k * s->c;
-}
-
-static void weight_to_points(void *data, int64_t o)
+static void map_weight(void *data, int64_t o)
 {
     const map_job *j = data;
     const winograd *self = j->self;
-    real *from[POINTS], *to[POINTS];
-    weight_rows(self, j->image, o, from);
-    point_rows(self, j->values + o * self->s->c, self->u_ld, to);
-    run_map(self, LA_POINT_WEIGHTS, self->s->c, from, 0, false, to);
+    int64_t taps = self->s->kh * self->s->kw, c = self->s->c;
+    real *places[POINTS], *values[POINTS];
+    for (int64_t k = 0; k < taps; k++) places[k] = j->image + o * (taps * c + 1) + k * c;
+    point_rows(self, j->values + o * c, self->u_ld, values);
+    run_map(j, c, places, values, 0);
 }
 
-static void weight_from_points(void *data, int64_t o)
+static void map_weights(map_job job)
 {
-    const map_job *j = data;
-    const winograd *self = j->self;
-    real *from[POINTS], *to[POINTS];
-    point_rows(self, j->values + o * self->s->c, self->u_ld, from);
-    weight_rows(self, j->image, o, to);
-    run_map(self, LA_POINT_BACK_WEIGHTS, self->s->c, from, 0, j->add, to);
+    la_parallel(job.self->s->out, 4 * (double)(job.self->u_ld * job.self->points), map_weight, &job);
 }
 
 static void weights_to_points(const winograd *self, const real *W, real *U)
 {
-    map_job job = {.self = self, .image = (real *)W, .values = U};
-    la_parallel(self->s->out, 4 * (double)(self->u_ld * self->points), weight_to_points, &job);
-}
-
-static void weights_from_points(const winograd *self, real *dU, bool add, real *dW)
-{
-    map_job job = {.self = self, .image = dW, .values = dU, .add = add};
-    la_parallel(self->s->out, 4 * (double)(self->u_ld * self->points), weight_from_points, &job);
+    map_weights((map_job){.self = self, .kind = LA_POINT_WEIGHTS, .to_points = true, .image = (real *)W, .values = U});
 }
 
 /* The product of one point: C <- [C +] op(A) op(B). */
@@ -296,15 +238,19 @@ void la_winograd_forward(const la_conv *s, int count, const la_conv_term *term, 
     for (int i = 0; i < count; i++) weights_to_points(&self, term[i].W, self.U[i]);
     for (next_block(&self); self.count > 0; next_block(&self)) {
         for (int i = 0; i < count; i++) {
-            to_points(&self, LA_POINT_INPUT, s->c, term[i].x, self.V, self.v_ld);
+            to_points(&self, LA_POINT_INPUT, term[i].x, self.V);
             product(&self, self.U[i], self.V, i > 0, self.M[0]);
         }
-        from_points(&self, LA_POINT_OUTPUT, s->out, self.M[0], self.m_ld, bias ? term[0].W + depth : NULL, depth + 1,
-                    y);
+        map_channels(&self, (map_job){.kind = LA_POINT_OUTPUT,
+                                      .image = y,
+                                      .values = self.M[0],
+                                      .bias = bias ? term[0].W + depth : NULL,
+                                      .bias_ld = depth + 1});
     }
 }
 
-/* dx, of which the squares of this block overlap with those of others. */
+/* dx, of which the squares of this block overlap with those of others. What falls outside the image goes back to where
+ * it came from, where nothing is needed any more. */
 static void back_input(const winograd *self, int count, const la_conv_term *term, real *dx)
 {
     bool add = false;
@@ -313,7 +259,7 @@ static void back_input(const winograd *self, int count, const la_conv_term *term
         back_product(self, self->U[i], self->M[i], add, self->V);
         add = true;
     }
-    from_points(self, LA_POINT_BACK_INPUT, self->s->c, self->V, self->v_ld, NULL, 0, dx);
+    map_channels(self, (map_job){.kind = LA_POINT_BACK_INPUT, .image = dx, .values = self->V, .add = true});
 }
 
 static void back_weights(const winograd *self, int count, const la_conv_term *term)
@@ -321,7 +267,7 @@ static void back_weights(const winograd *self, int count, const la_conv_term *te
     bool add = self->from > 0;
     for (int i = 0; i < count; i++) {
         if (!term[i].x) continue;
-        to_points(self, LA_POINT_INPUT, self->s->c, term[i].x, self->V, self->v_ld);
+        to_points(self, LA_POINT_INPUT, term[i].x, self->V);
         outer_product(self, self->M[i], self->V, add, self->dU);
         add = true;
     }
@@ -337,13 +283,11 @@ void la_winograd_back(const la_conv *s, int count, const la_conv_term *term, boo
     }
     if (dx && !add_x) memset(dx, 0, (size_t)(s->c * s->h * s->w * s->n) * sizeof *dx);
     for (next_block(&self); self.count > 0; next_block(&self)) {
-        for (int i = 0; i < count; i++) {
-            to_points(&self, LA_POINT_BACK_OUTPUT, s->out, term[i].dy, self.M[i], self.m_ld);
-        }
+        for (int i = 0; i < count; i++) to_points(&self, LA_POINT_BACK_OUTPUT, term[i].dy, self.M[i]);
         if (dx) back_input(&self, count, term, dx);
         if (dW) back_weights(&self, count, term);
     }
     if (!dW) return;
-    weights_from_points(&self, self.dU, add_W, dW);
+    map_weights((map_job){.self = &self, .kind = LA_POINT_BACK_WEIGHTS, .image = dW, .values = self.dU, .add = add_W});
     la_row_sums(s->out, s->oh * s->ow * s->n, term[0].dy, add_W, dW + depth, depth + 1);
 }
