@@ -6,30 +6,9 @@
 
 #define OP(name) PSGD_TYPED(psgd__op_##name)
 
-/* What every op has: its name, name_check and the four kernels. */
-#define OP_KERNELS(op)                                                                                                 \
-    .name = #op, .check = op##_check, .forward = op##_forward, .tangent = op##_tangent, .backward = op##_backward,     \
-    .tangent_backward = op##_tangent_backward
-
-/* The four kernels of an op whose work is shared out: run(call, task) for each of four tasks. */
-#define OP_TASKS(op, run, part)                                                                                        \
-    static psgd_status op##_forward(psgd_op_call *call)                                                                \
-    {                                                                                                                  \
-        run(call, forward_##part);                                                                                     \
-        return PSGD_OK;                                                                                                \
-    }                                                                                                                  \
-    static void op##_tangent(psgd_op_call *call)                                                                       \
-    {                                                                                                                  \
-        run(call, tangent_##part);                                                                                     \
-    }                                                                                                                  \
-    static void op##_backward(psgd_op_call *call)                                                                      \
-    {                                                                                                                  \
-        run(call, backward_##part);                                                                                    \
-    }                                                                                                                  \
-    static void op##_tangent_backward(psgd_op_call *call)                                                              \
-    {                                                                                                                  \
-        run(call, tangent_backward_##part);                                                                            \
-    }
+/* The table of an op, but for what is optional. */
+#define OP_TABLE(n, c, f, t, b, tb)                                                                                    \
+    .name = (n), .check = (c), .forward = (f), .tangent = (t), .backward = (b), .tangent_backward = (tb)
 
 /* The arrays of a call as real: input i, the output. */
 #define X(call, i)   ((const real *)(call)->input[i].value)

@@ -42,7 +42,7 @@ static psgd_status activation_check(psgd_op_call *call)
         la_curve(f, leak_of(call), call->output.size, Y(call), TY(call), DY(call), TDY(call), call->add[0],            \
                  TDX(call, 0));                                                                                        \
     }                                                                                                                  \
-    const psgd_op OP(op) = {OP_KERNELS(op)}
+    const psgd_op OP(op) = {OP_TABLE(#op, op##_check, op##_forward, op##_tangent, op##_backward, op##_tangent_backward)}
 
 ACTIVATION(relu, LA_RELU);
 ACTIVATION(tanh, LA_TANH);

@@ -61,11 +61,7 @@ static void add_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(add) = {OP_KERNELS(add)};
+const psgd_op OP(add) = {OP_TABLE("add", add_check, add_forward, add_tangent, add_backward, add_tangent_backward)};
 
-const psgd_op OP(reshape) = {.name = "reshape",
-                             .check = reshape_check,
-                             .forward = add_forward,
-                             .tangent = add_tangent,
-                             .backward = add_backward,
-                             .tangent_backward = add_tangent_backward};
+const psgd_op OP(reshape) = {
+    OP_TABLE("reshape", reshape_check, add_forward, add_tangent, add_backward, add_tangent_backward)};

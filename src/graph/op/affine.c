@@ -78,4 +78,5 @@ static void affine_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(affine) = {OP_KERNELS(affine)};
+const psgd_op OP(affine) = {
+    OP_TABLE("affine", affine_check, affine_forward, affine_tangent, affine_backward, affine_tangent_backward)};

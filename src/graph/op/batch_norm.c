@@ -125,7 +125,26 @@ static void run(psgd_op_call *call, void (*each)(void *, int64_t))
     la_parallel(read_call(call).features, 2 * call->flops, each, call);
 }
 
-OP_TASKS(batch_norm, run, feature)
+static psgd_status batch_norm_forward(psgd_op_call *call)
+{
+    run(call, forward_feature);
+    return PSGD_OK;
+}
+
+static void batch_norm_tangent(psgd_op_call *call)
+{
+    run(call, tangent_feature);
+}
+
+static void batch_norm_backward(psgd_op_call *call)
+{
+    run(call, backward_feature);
+}
+
+static void batch_norm_tangent_backward(psgd_op_call *call)
+{
+    run(call, tangent_backward_feature);
+}
 
 static void batch_norm_carry(psgd_op_call *call)
 {
@@ -141,4 +160,6 @@ static void batch_norm_carry(psgd_op_call *call)
     *b.weight = keep * *b.weight + take;
 }
 
-const psgd_op OP(batch_norm) = {OP_KERNELS(batch_norm), .carry = batch_norm_carry};
+const psgd_op OP(batch_norm) = {OP_TABLE("batch_norm", batch_norm_check, batch_norm_forward, batch_norm_tangent,
+                                         batch_norm_backward, batch_norm_tangent_backward),
+                                .carry = batch_norm_carry};

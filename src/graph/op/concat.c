@@ -63,4 +63,5 @@ static void concat_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(concat) = {OP_KERNELS(concat)};
+const psgd_op OP(concat) = {
+    OP_TABLE("concat", concat_check, concat_forward, concat_tangent, concat_backward, concat_tangent_backward)};

@@ -96,4 +96,5 @@ static void convolution_tangent_backward(psgd_op_call *call)
                  live_W ? TDX(call, 1) : NULL, call->memory);
 }
 
-const psgd_op OP(convolution) = {OP_KERNELS(convolution)};
+const psgd_op OP(convolution) = {OP_TABLE("convolution", convolution_check, convolution_forward, convolution_tangent,
+                                          convolution_backward, convolution_tangent_backward)};

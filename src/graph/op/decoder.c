@@ -171,4 +171,5 @@ static void decoder_tangent_backward(psgd_op_call *call)
     if (call->input[0].live) decoder_unpack(&self, call->add[0], TDX(call, 0));
 }
 
-const psgd_op OP(decoder) = {OP_KERNELS(decoder)};
+const psgd_op OP(decoder) = {
+    OP_TABLE("decoder", decoder_check, decoder_forward, decoder_tangent, decoder_backward, decoder_tangent_backward)};

@@ -62,4 +62,5 @@ static void dropout_tangent_backward(psgd_op_call *call)
     la_multiply(call->output.size, TDY(call), call->memory, call->add[0], TDX(call, 0));
 }
 
-const psgd_op OP(dropout) = {OP_KERNELS(dropout)};
+const psgd_op OP(dropout) = {
+    OP_TABLE("dropout", dropout_check, dropout_forward, dropout_tangent, dropout_backward, dropout_tangent_backward)};

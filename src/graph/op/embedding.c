@@ -80,4 +80,5 @@ static void embedding_tangent_backward(psgd_op_call *call)
     add_rows(call, TDY(call), TDX(call, 1));
 }
 
-const psgd_op OP(embedding) = {OP_KERNELS(embedding)};
+const psgd_op OP(embedding) = {OP_TABLE("embedding", embedding_check, embedding_forward, embedding_tangent,
+                                        embedding_backward, embedding_tangent_backward)};

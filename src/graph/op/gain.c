@@ -96,6 +96,26 @@ static void run(psgd_op_call *call, void (*each)(void *, int64_t))
     la_parallel(call->input[1].shape[0], call->flops, each, call);
 }
 
-OP_TASKS(gain, run, feature)
+static psgd_status gain_forward(psgd_op_call *call)
+{
+    run(call, forward_feature);
+    return PSGD_OK;
+}
 
-const psgd_op OP(gain) = {OP_KERNELS(gain)};
+static void gain_tangent(psgd_op_call *call)
+{
+    run(call, tangent_feature);
+}
+
+static void gain_backward(psgd_op_call *call)
+{
+    run(call, backward_feature);
+}
+
+static void gain_tangent_backward(psgd_op_call *call)
+{
+    run(call, tangent_backward_feature);
+}
+
+const psgd_op OP(gain) = {
+    OP_TABLE("gain", gain_check, gain_forward, gain_tangent, gain_backward, gain_tangent_backward)};

@@ -44,4 +44,4 @@ static void l2_tangent_backward(psgd_op_call *call)
     if (TDY(call)[0] != 0) la_accumulate(call->input[0].size, c * TDY(call)[0], X(call, 0), true, TDX(call, 0));
 }
 
-const psgd_op OP(l2) = {OP_KERNELS(l2)};
+const psgd_op OP(l2) = {OP_TABLE("l2", l2_check, l2_forward, l2_tangent, l2_backward, l2_tangent_backward)};

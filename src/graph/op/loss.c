@@ -84,11 +84,7 @@ static void loss_tangent_backward(psgd_op_call *call)
     }
 }
 
-#define LOSS(op)                                                                                                       \
-    {                                                                                                                  \
-        .name = #op, .check = op##_check, .forward = op##_forward, .tangent = loss_tangent, .backward = loss_backward, \
-        .tangent_backward = loss_tangent_backward                                                                      \
-    }
-
-const psgd_op OP(squared) = LOSS(squared);
-const psgd_op OP(logistic) = LOSS(logistic);
+const psgd_op OP(squared) = {
+    OP_TABLE("squared", squared_check, squared_forward, loss_tangent, loss_backward, loss_tangent_backward)};
+const psgd_op OP(logistic) = {
+    OP_TABLE("logistic", logistic_check, logistic_forward, loss_tangent, loss_backward, loss_tangent_backward)};

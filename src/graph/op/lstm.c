@@ -124,7 +124,26 @@ static void run(psgd_op_call *call, recurrent_pass pass)
     recurrent_run(call, pass, &m.in_time, run_cells);
 }
 
-OP_TASKS(lstm, run, pass)
+static psgd_status lstm_forward(psgd_op_call *call)
+{
+    run(call, forward_pass);
+    return PSGD_OK;
+}
+
+static void lstm_tangent(psgd_op_call *call)
+{
+    run(call, tangent_pass);
+}
+
+static void lstm_backward(psgd_op_call *call)
+{
+    run(call, backward_pass);
+}
+
+static void lstm_tangent_backward(psgd_op_call *call)
+{
+    run(call, tangent_backward_pass);
+}
 
 static void lstm_carry(psgd_op_call *call)
 {
@@ -134,4 +153,6 @@ static void lstm_carry(psgd_op_call *call)
     memcpy(state + size, memory_of(call).c + call->output.size - size, (size_t)size * sizeof *state);
 }
 
-const psgd_op OP(lstm) = {OP_KERNELS(lstm), .carry = lstm_carry};
+const psgd_op OP(lstm) = {
+    OP_TABLE("lstm", lstm_check, lstm_forward, lstm_tangent, lstm_backward, lstm_tangent_backward),
+    .carry = lstm_carry};

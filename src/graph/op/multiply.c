@@ -39,4 +39,5 @@ static void multiply_tangent_backward(psgd_op_call *call)
     }
 }
 
-const psgd_op OP(multiply) = {OP_KERNELS(multiply)};
+const psgd_op OP(multiply) = {OP_TABLE("multiply", multiply_check, multiply_forward, multiply_tangent,
+                                       multiply_backward, multiply_tangent_backward)};

@@ -64,4 +64,5 @@ static void permute_tangent_backward(psgd_op_call *call)
     walk(call, TDY(call), TDX(call, 0), true, call->add[0]);
 }
 
-const psgd_op OP(permute) = {OP_KERNELS(permute)};
+const psgd_op OP(permute) = {
+    OP_TABLE("permute", permute_check, permute_forward, permute_tangent, permute_backward, permute_tangent_backward)};

@@ -139,7 +139,7 @@ static void run(psgd_op_call *call, bool max, const real *from, real *to, void (
     {                                                                                                                  \
         run(call, max, TDY(call), TDX(call, 0), pool_back);                                                            \
     }                                                                                                                  \
-    const psgd_op OP(op) = {OP_KERNELS(op)}
+    const psgd_op OP(op) = {OP_TABLE(#op, op##_check, op##_forward, op##_tangent, op##_backward, op##_tangent_backward)}
 
 POOL(max_pool, true);
 POOL(mean_pool, false);

@@ -130,6 +130,27 @@ static void tangent_backward_part(void *data, int64_t part)
     }
 }
 
-OP_TASKS(response_norm, run, part)
+static psgd_status response_norm_forward(psgd_op_call *call)
+{
+    run(call, forward_part);
+    return PSGD_OK;
+}
 
-const psgd_op OP(response_norm) = {OP_KERNELS(response_norm)};
+static void response_norm_tangent(psgd_op_call *call)
+{
+    run(call, tangent_part);
+}
+
+static void response_norm_backward(psgd_op_call *call)
+{
+    run(call, backward_part);
+}
+
+static void response_norm_tangent_backward(psgd_op_call *call)
+{
+    run(call, tangent_backward_part);
+}
+
+const psgd_op OP(response_norm) = {OP_TABLE("response_norm", response_norm_check, response_norm_forward,
+                                            response_norm_tangent, response_norm_backward,
+                                            response_norm_tangent_backward)};

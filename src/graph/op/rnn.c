@@ -59,7 +59,26 @@ static void run(psgd_op_call *call, recurrent_pass pass)
     recurrent_run(call, pass, &arrays, run_cell);
 }
 
-OP_TASKS(rnn, run, pass)
+static psgd_status rnn_forward(psgd_op_call *call)
+{
+    run(call, forward_pass);
+    return PSGD_OK;
+}
+
+static void rnn_tangent(psgd_op_call *call)
+{
+    run(call, tangent_pass);
+}
+
+static void rnn_backward(psgd_op_call *call)
+{
+    run(call, backward_pass);
+}
+
+static void rnn_tangent_backward(psgd_op_call *call)
+{
+    run(call, tangent_backward_pass);
+}
 
 static void rnn_carry(psgd_op_call *call)
 {
@@ -67,4 +86,5 @@ static void rnn_carry(psgd_op_call *call)
     memcpy(call->state, Y(call) + call->output.size - size, (size_t)size * sizeof(real));
 }
 
-const psgd_op OP(rnn) = {OP_KERNELS(rnn), .carry = rnn_carry};
+const psgd_op OP(rnn) = {OP_TABLE("rnn", rnn_check, rnn_forward, rnn_tangent, rnn_backward, rnn_tangent_backward),
+                         .carry = rnn_carry};

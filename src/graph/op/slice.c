@@ -53,4 +53,5 @@ static void slice_tangent_backward(psgd_op_call *call)
     back(call, TDY(call), TDX(call, 0));
 }
 
-const psgd_op OP(slice) = {OP_KERNELS(slice)};
+const psgd_op OP(slice) = {
+    OP_TABLE("slice", slice_check, slice_forward, slice_tangent, slice_backward, slice_tangent_backward)};

@@ -164,4 +164,5 @@ static void softmax_tangent_backward(psgd_op_call *call)
     la_parallel(chunks(call), work_of(call), pull_tangent_back, call);
 }
 
-const psgd_op OP(softmax) = {OP_KERNELS(softmax)};
+const psgd_op OP(softmax) = {
+    OP_TABLE("softmax", softmax_check, softmax_forward, softmax_tangent, softmax_backward, softmax_tangent_backward)};
