@@ -26,15 +26,19 @@ typedef struct bench_result {
     bench_samples part[BENCH_OPS]; /* of what the limits measured just before allow */
 } bench_result;
 
-/* theta <- theta - 1e-9 direction. */
-static void descend(const bench_run *run)
+enum { CHUNK = 1 << 16 }; /* elements that a thread takes at a time */
+
+/* A chunk of theta <- theta - 1e-9 direction. */
+static void descend(void *data, int64_t chunk)
 {
+    const bench_run *run = data;
+    int64_t i = chunk * CHUNK, end = i + CHUNK < run->n ? i + CHUNK : run->n;
     if (run->settings->dtype == PSGD_F64) {
         const double *direction = (const double *)run->direction;
-        for (int64_t i = 0; i < run->n; i++) ((double *)run->theta)[i] -= 1e-9 * direction[i];
+        for (; i < end; i++) ((double *)run->theta)[i] -= 1e-9 * direction[i];
     } else {
         const float *direction = (const float *)run->direction;
-        for (int64_t i = 0; i < run->n; i++) ((float *)run->theta)[i] -= 1e-9F * direction[i];
+        for (; i < end; i++) ((float *)run->theta)[i] -= 1e-9F * direction[i];
     }
 }
 
@@ -44,7 +48,7 @@ static psgd_status call(bench_run *run, bench_op op)
     const void *v = swap ? run->h : run->v, *h = swap ? run->v : run->h;
     if (op != BENCH_APPLY) PSGD_TRY(psgd_precond_update(run->precond, v, h));
     if (op != BENCH_UPDATE) PSGD_TRY(psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->direction));
-    if (op == BENCH_STEP) descend(run);
+    if (op == BENCH_STEP) psgd_parallel((run->n + CHUNK - 1) / CHUNK, descend, run);
     return PSGD_OK;
 }
 
