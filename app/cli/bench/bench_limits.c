@@ -7,7 +7,9 @@
 
 #include <psgd/threads.h>
 
+#ifdef PSGD_CBLAS
 #include <cblas.h>
+#endif
 
 #include <stdlib.h>
 
@@ -141,6 +143,7 @@ double bench_write_rate(const bench_probe *probe)
     return rate_of(probe, scale_chunk, 2);
 }
 
+#ifdef PSGD_CBLAS
 /* Sides are cut to what takes some tens of milliseconds: the rate is that of a large product from there on. */
 double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side)
 {
@@ -165,3 +168,11 @@ double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side)
     psgd__free(NULL, A);
     return best;
 }
+#else
+/* Without a BLAS there is no product to compare with. */
+double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side)
+{
+    (void)dtype, (void)rows, (void)side;
+    return 0;
+}
+#endif
