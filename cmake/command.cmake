@@ -43,6 +43,9 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/page.c DEPENDS ${page} cmake/pag
 add_library(psgd_app STATIC ${sources} ${PROJECT_BINARY_DIR}/page.c)
 psgd_target(psgd_app)
 target_include_directories(psgd_app PUBLIC app)
+if(NOT PSGD_BLAS STREQUAL "none")
+  target_compile_definitions(psgd_app PRIVATE PSGD_CBLAS) # psgd bench compares with its products
+endif()
 target_link_libraries(psgd_app PUBLIC psgd_private PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${CMAKE_DL_LIBS} m)
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short HEAD OUTPUT_VARIABLE PSGD_COMMIT
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
