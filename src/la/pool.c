@@ -56,6 +56,8 @@ static struct pool {
     pthread_cond_t wake, finished;
     uint32_t generation;
     int asked, workers; /* threads that were asked for; workers that could be started for that */
+    int owner_cpu;      /* that the workers are kept off; -1: not known */
+    cpu_set_t cpus;     /* of the thread that started the workers */
     pthread_t worker[MAX_THREADS];
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = PTHREAD_COND_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
 
@@ -151,11 +153,23 @@ static void *run_worker(void *index)
     }
 }
 
+/* Linux likes to wake a thread on the core of the one that wakes it, where it then waits for the end of the job. */
+static void make_room_for_owner(void)
+{
+    int cpu = sched_getcpu();
+    if (cpu < 0 || cpu == pool.owner_cpu || CPU_COUNT(&pool.cpus) <= pool.workers) return;
+    cpu_set_t others = pool.cpus;
+    CPU_CLR(cpu, &others);
+    for (int i = 0; i < pool.workers; i++) pthread_setaffinity_np(pool.worker[i], sizeof others, &others);
+    pool.owner_cpu = cpu;
+}
+
 static void wake_workers(int64_t count)
 {
     atomic_fetch_add(&pool.epoch, 1);
     int sleepers = atomic_load(&pool.sleepers);
     if (sleepers == 0) return;
+    make_room_for_owner();
     pthread_mutex_lock(&pool.lock);
     if (count < sleepers) {
         while (count-- > 0) pthread_cond_signal(&pool.wake);
@@ -235,6 +249,8 @@ static void resize(int threads)
     if (!child_handler_set) child_handler_set = pthread_atfork(NULL, NULL, forget_workers) == 0;
     stop_workers(threads - 1);
     pool.asked = threads;
+    pool.owner_cpu = -1;
+    if (sched_getaffinity(0, sizeof pool.cpus, &pool.cpus) != 0) CPU_ZERO(&pool.cpus);
     atomic_store(&pool.quit_from, MAX_THREADS);
     pthread_attr_t attributes;
     if (!child_handler_set || pthread_attr_init(&attributes) != 0) return;

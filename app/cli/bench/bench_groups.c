@@ -117,6 +117,7 @@ static psgd_status measure(bench_run *run, const bench_probe *probe, bench_resul
         double spent = bench_now() - start;
         if (i > 0 && spent > budget && (i >= min || spent > 20 * budget)) break;
         bench_limits limits = measure_limits(run, probe);
+        if (limits.product > 0) PSGD_TRY(call(run, BENCH_UPDATE)); /* what the product left is not the update's */
         for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, probe, &limits, result));
     }
     return PSGD_OK;

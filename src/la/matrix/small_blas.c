@@ -9,7 +9,7 @@ enum {
     PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real),
     GATHERED = (1 << 17) / (int)sizeof(real), /* elements of the fibres that are gathered at a time */
     MAX_GATHERED = 128,                       /* fibres: with a block of R they fit the first-level cache */
-    FEW_PARTS = 8                             /* fewer than that are cut into smaller ones */
+    FEW_PANELS = 8                            /* of a product: fewer than that are cut */
 };
 
 /* la_parallel counts in operations of a plain loop; these kernels do about ten in that time. */
@@ -57,6 +57,13 @@ static void tri_part(void *data, int64_t i)
     one_panel(la_kernel(), job->T, job->lower, op, i / row, from, smaller(job->width, f.each - from));
 }
 
+/* Half a panel takes 0.6 of the time of a whole one, which may still be less than threads that have nothing to do. */
+static bool halves_are_faster(int64_t panels)
+{
+    int64_t threads = la_threads();
+    return 0.6 * (double)((2 * panels + threads - 1) / threads) < (double)((panels + threads - 1) / threads);
+}
+
 void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
 {
     tri_job job = {T, lower, ops, la_kernel()->panel};
@@ -66,7 +73,7 @@ void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
         parts += tri_parts(&ops[i], job.width);
         work += (double)ops[i].X.n * (double)ops[i].X.n * (double)view_fibres(ops[i].X) * ops[i].count;
     }
-    if (parts < FEW_PARTS && effort(work) > LA_MIN_WORK) {
+    if (effort(work) > LA_MIN_WORK && halves_are_faster(parts)) {
         job.width /= 2;
         parts = 0;
         for (int i = 0; i < count; i++) parts += tri_parts(&ops[i], job.width);
@@ -237,7 +244,7 @@ void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t l
 {
     const la_kernels *k = la_kernel();
     double work = 2 * (double)f->m * (double)f->n * (double)f->k;
-    int64_t panels = (f->n + k->panel - 1) / k->panel, cuts = smaller(FEW_PARTS / panels, f->m / (4 * k->block));
+    int64_t panels = (f->n + k->panel - 1) / k->panel, cuts = smaller(FEW_PANELS / panels, f->m / (4 * k->block));
     gemm_job job = {f, alpha, add, C, ldc, cuts > 1 && effort(work) > LA_MIN_WORK ? cuts : 1};
     la_parallel(panels * job.cuts, effort(work), gemm_part, &job);
 }
