@@ -115,6 +115,7 @@ static psgd_status run(const cli_args *args)
 
 static const cli_flag flags[] = {
     {"out", "DIR", "where the files go [. or, for wikitext2 and imagenet, a folder of that name]"},
+    {"dry-run", NULL, "wikitext2, imagenet: print settings, shapes, groups, bytes and flops of each run, and stop"},
     {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
     {"data", "DIR",
      "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]; imagenet: train/CLASS/*.JPEG and "
@@ -122,7 +123,9 @@ static const cli_flag flags[] = {
     {"methods", "A,B,...", "[wikitext2: sgd,fisher-scan,newton-scan-10,newton-scaw-10; imagenet: see below]"},
     {"epochs", "N", "passes over the data [wikitext2: 1; synthetic: 2; imagenet: 40]"},
     {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
+    {"lr", "X", "step size mu [by method, the paper's]"},
     {"dropout", "P", "[wikitext2: 0.2; synthetic: 0; imagenet: 0.5]"},
+    {"embedding-dropout", "P", "wikitext2: on the embedding, where the paper has none [0]"},
     {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
     {"batch", "N", "wikitext2: columns of text [20]; imagenet: images of a step [128]"},
     {"back", "N", "wikitext2: steps back in time [35]"},
@@ -130,7 +133,10 @@ static const cli_flag flags[] = {
     {"rows", "exact|lazy|whole", "wikitext2 --untied: PSGD's fit of absent rows; whole: dense gradients [exact]"},
     {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
     {"init-scale", "X", "[wikitext2: 1; imagenet: 0.1]"},
+    {"norm", "NAME", "normaliser of the fit, as in psgd train [auto]"},
     {"update-every", "N", "fit the preconditioners every so many steps [by method]"},
+    {"update-anneal", "N", "steps over which the probability of a fit falls from 1 to --update-floor [0: it does not]"},
+    {"update-floor", "P", "[0.03]"},
     {"seed", "N", "[1]"},
     {"log-every", "N", "steps between entries of the log [20]"},
     {"checkpoint-every", "N", "steps between checkpoints [wikitext2: 500; imagenet: 1000]"},

@@ -66,7 +66,7 @@ static psgd_status read_variant(const cli_args *args, const paper_experiment *ex
 static psgd_status read_choice(const cli_args *args, const paper_experiment *experiment, char source[4096],
                                paper_choice *to)
 {
-    static const char *const fit[] = {"update-every", "init", "init-scale"};
+    static const char *const fit[] = {"norm", "update-every", "update-anneal", "update-floor", "init", "init-scale"};
     const char *data = cli_value(args, "data"), *seed = cli_value(args, "seed");
     PSGD_TRY(read_variant(args, experiment, to));
     if (data) snprintf(source, 4096, "%s:%s", experiment->source, data);
@@ -131,6 +131,22 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
     return print_line(experiment, method->name, folder);
 }
 
+/* What the run of a method is, without running it. */
+static psgd_status describe_method(const paper_experiment *experiment, const paper_choice *choice,
+                                   const paper_method *method, const char *out, bool first)
+{
+    char folder[4096];
+    trainer *self = NULL;
+    text lines = {0};
+    snprintf(folder, sizeof folder, "%s/%s", out, method->name);
+    PSGD_TRY(psgd__paper_open(NULL, experiment, choice, method, folder, &self));
+    psgd_status status = psgd__trainer_describe(self, &lines);
+    if (status == PSGD_OK) printf("%s%s\n%s", first ? "" : "\n", method->name, lines.chars);
+    psgd__text_free(&lines);
+    psgd__trainer_free(self);
+    return status;
+}
+
 static psgd_status write_report(const char *out)
 {
     report all = {0};
@@ -154,6 +170,10 @@ psgd_status cli_paper_runs(const cli_args *args, const paper_experiment *experim
     PSGD_TRY(read_choice(args, experiment, source, &choice));
     bool synthetic = !strcmp(experiment->source, "text") && choice.variant;
     if (!out) out = synthetic ? "synthetic language" : experiment->name;
+    if (cli_value(args, "dry-run")) {
+        for (int i = 0; i < count; i++) PSGD_TRY(describe_method(experiment, &choice, methods[i], out, i == 0));
+        return PSGD_OK;
+    }
     psgd_status status = psgd__folder_create(out, &created);
     for (int i = 0; status == PSGD_OK && i < count; i++) {
         status = run_method(experiment, &choice, methods[i], out, i == 0);

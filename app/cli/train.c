@@ -88,7 +88,7 @@ static psgd_status evaluate(const cli_args *args)
 }
 
 static const cli_flag train_flags[] = {
-    {"dry-run", NULL, "print shapes, groups, bytes and flops, and stop"},
+    {"dry-run", NULL, "print settings, shapes, groups, bytes and flops, and stop"},
     {"weights", "FILE", "start from weights in a safetensors file, not from random ones"},
     {0},
 };

@@ -1,6 +1,7 @@
-/* The paper's language model (section 7.3): an embedding, LSTM layers with dropout between them, a decoder that is tied
- * to the embedding or has a matrix of its own. Every matrix carries its bias in the last column; the embedding does not
- * use its own. Samples are texts of the vocabulary [times]; x and y are tokens and the tokens after them, [times, n].
+/* The paper's language model (section 7.3): an embedding, LSTM layers with dropout after each, a decoder that is tied
+ * to the embedding or has a matrix of its own. Dropout on the embedding is an option of its own, which the paper has
+ * not. Every matrix carries its bias in the last column; the embedding does not use its own. Samples are texts of the
+ * vocabulary [times]; x and y are tokens and the tokens after them, [times, n].
  *
  * The decoder fuses product and loss; with the setting logits, which takes times = 1, they are apart and the output is
  * the logits [words, n] of the last token. */
@@ -14,7 +15,8 @@ static model_nodes language_build(psgd_graph *g, const model_shape *shape, const
     model_nodes m = {.x = psgd_graph_input(g, 2, tokens), .y = psgd_graph_input(g, 2, tokens), .output = -1};
     bool by_rows = settings->untied && settings->row_gradients;
     psgd_node W = (by_rows ? psgd_graph_row_parameter : psgd_graph_parameter)(g, "embedding", words, hidden + 1);
-    psgd_node a = psgd_graph_dropout(g, psgd_graph_embedding(g, m.x, W), settings->dropout);
+    psgd_node a = psgd_graph_embedding(g, m.x, W);
+    if (settings->embedding_dropout > 0) a = psgd_graph_dropout(g, a, settings->embedding_dropout);
     for (int64_t i = 0; i < settings->layers; i++) {
         char name[32];
         snprintf(name, sizeof name, "lstm%d", (int)i + 1);

@@ -19,7 +19,7 @@ typedef struct model_shape {
 
 typedef struct model_settings {
     int64_t hidden, layers, back;
-    double l2, dropout;
+    double l2, dropout, embedding_dropout;
     int activation;             /* of the MLP: relu, tanh, sigmoid */
     int size;                   /* of AlexNet: full, small */
     bool normalise;             /* batch normalisation, in AlexNet */

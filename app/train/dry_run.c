@@ -1,6 +1,8 @@
 /* What a run would be, without running it. */
 #include "train/trainer.h"
 
+#include <string.h>
+
 static void describe_matrix(const trainer *self, int i, text *to)
 {
     const psgd_graph *graph = self->task->full.graph;
@@ -19,6 +21,21 @@ static void describe_matrix(const trainer *self, int i, text *to)
     psgd__text_add(to, "\n");
 }
 
+/* "name value, name value, ..." from the lines of the settings as given; the model and the data have lines of their
+ * own. */
+static void describe_settings(const char *settings, text *to)
+{
+    bool first = true;
+    for (const char *at = settings, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        const char *equals = memchr(at, '=', (size_t)(end - at));
+        if (!equals || !strncmp(at, "model=", 6) || !strncmp(at, "data=", 5)) continue;
+        psgd__text_add(to, "%s%.*s %.*s", first ? "settings   " : ", ", (int)(equals - at), at, (int)(end - equals - 1),
+                       equals + 1);
+        first = false;
+    }
+    if (!first) psgd__text_add(to, "\n");
+}
+
 psgd_status psgd__trainer_describe(trainer *self, text *to)
 {
     char digits[32];
@@ -27,7 +44,9 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
     psgd__text_add(to, "model      %s: %s\ndata       %s: ", self->config.kind->name, self->config.kind->summary,
                    s->data);
     t->ops->describe(t, to);
-    psgd__text_add(to, "\noptimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
+    psgd__text_add(to, "\n");
+    describe_settings(self->config.text, to);
+    psgd__text_add(to, "optimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
                    psgd_optimizer_precond(self->optimizer, 0) ? "as below" : "none",
                    psgd_optimizer_rate(self->optimizer));
     for (int i = 0; i < self->tensors; i++) describe_matrix(self, i, to);

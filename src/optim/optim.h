@@ -35,10 +35,10 @@ typedef struct optim_settings {
     schedule lr_schedule, step_schedule;
     int64_t warmup, total;
     double momentum, beta1, beta2, epsilon;
-    bool nesterov;
+    bool nesterov, epsilon_inside;
     int whiten; /* enum whiten_choice */
     int apply;  /* enum apply_choice */
-    double clip, clip_element, clip_rms;
+    double clip_gradient, clip, clip_element, clip_rms;
     int clip_by; /* enum clip_choice */
     double l2, decay;
     int64_t update_every, update_anneal;
@@ -104,12 +104,14 @@ struct psgd_optimizer {
     workspace work;
     void *state; /* slab */
     int64_t state_size;
-    void *direction;      /* [total], where a step cannot be taken in one pass */
-    void *probe;          /* [largest * pairs], where v is drawn here; for small tensors a slice per thread */
-    int64_t probe_stride; /* from slice to slice */
-    psgd_precond *joint;  /* of all tensors, with the option joint; those of the parts are NULL then */
-    void *packed;         /* slab of the parts' packed */
-    void **row_theta;     /* [part_count] while a step runs on rows */
+    void *direction;           /* [total], where a step cannot be taken in one pass */
+    void *probe;               /* [largest * pairs], where v is drawn here; for small tensors a slice per thread */
+    int64_t probe_stride;      /* from slice to slice */
+    psgd_precond *joint;       /* of all tensors, with the option joint; those of the parts are NULL then */
+    void *clipped;             /* [total], with the option clip-gradient: the gradients that the method sees */
+    const void **clipped_list; /* [part_count] into it */
+    void *packed;              /* slab of the parts' packed */
+    void **row_theta;          /* [part_count] while a step runs on rows */
     optim_counters now;
     char note[OPTIM_NOTE];
 
@@ -152,6 +154,7 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
                                          const void *const *gradient, const void *const *v, const void *const *h);     \
     psgd_status psgd__optim_iterate_##type(psgd_optimizer *self, void *const *theta, double *loss);                    \
     psgd_status psgd__optim_build_rows_##type(psgd_optimizer *self);                                                   \
+    psgd_status psgd__optim_build_clip_##type(psgd_optimizer *self);                                                   \
     psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \
                                              const void *const *gradient, const void *const *v, const void *const *h); \
     void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);              \

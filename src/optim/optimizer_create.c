@@ -156,6 +156,7 @@ static psgd_status build(psgd_optimizer *self, int method, int tensor_count, con
     if (self->settings.joint && self->kind->fits) PSGD_TRY(create_joint(self));
     self->settings.group = NULL;
     PSGD_TRY(OPTIM_CALL(self, build, self, method));
+    PSGD_TRY(OPTIM_CALL(self, build_clip, self));
     return OPTIM_CALL(self, build_rows, self);
 }
 
@@ -199,6 +200,8 @@ void psgd_optimizer_free(psgd_optimizer *self)
     psgd__free(self->context, self->direction);
     psgd__free(self->context, self->probe);
     psgd__free(self->context, self->closure);
+    psgd__free(self->context, self->clipped);
+    psgd__free(self->context, self->clipped_list);
     psgd__free(self->context, self->packed);
     psgd__free(self->context, self->row_theta);
     psgd__work_free(&self->work);

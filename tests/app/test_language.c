@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "data/text/corpus.h"
+#include "model/model.h"
 #include "paper/presets.h"
 #include "report/metrics.h"
 #include "train/checkpoint.h"
@@ -420,6 +421,42 @@ static void damaged_and_foreign_files_get_a_sentence(void **state)
 }
 
 /* The paper's model: scan stores 33278 + 401 + 2 (800 + 801) numbers. */
+/* The loss of a model in training, with masks, and in evaluation, without. */
+static void losses(model_settings settings, double loss[2])
+{
+    enum { WORDS = 7, BATCH = 3, TIMES = 2 };
+    const model *kind;
+    psgd_graph *graph;
+    model_nodes nodes;
+    double theta[2000], gradient[2000];
+    model_shape shape = {.ndim = 1, .sample = {TIMES}, .n = BATCH, .classes = WORDS};
+    settings.hidden = 8;
+    assert_ok(psgd__model_find("lm", &kind));
+    assert_ok(psgd__model_graph(NULL, kind, PSGD_F64, &shape, &settings, &graph, &nodes));
+    assert_in_range(psgd_graph_parameters(graph), 1, 2000);
+    assert_ok(psgd__model_start(NULL, kind, graph, PSGD_F64, 5, theta));
+    for (int i = 0; i < TIMES * BATCH; i++) {
+        ((double *)psgd_graph_values(graph, nodes.x))[i] = i % WORDS;
+        ((double *)psgd_graph_values(graph, nodes.y))[i] = (i + 1) % WORDS;
+    }
+    assert_ok(psgd_graph_gradient(graph, theta, gradient, &loss[0]));
+    assert_ok(psgd_graph_loss(graph, theta, &loss[1]));
+    psgd_graph_free(graph);
+}
+
+/* Encoder, LSTM, dropout, LSTM, dropout, decoder: without a layer there is nothing to drop. */
+static void dropout_comes_after_layers_and_not_after_the_embedding(void **state)
+{
+    (void)state;
+    double loss[2];
+    losses((model_settings){.layers = 0, .dropout = 0.9}, loss);
+    assert_true(loss[0] == loss[1]);
+    losses((model_settings){.layers = 1, .dropout = 0.9}, loss);
+    assert_true(fabs(loss[0] - loss[1]) > 1e-6);
+    losses((model_settings){.layers = 0, .embedding_dropout = 0.9}, loss);
+    assert_true(fabs(loss[0] - loss[1]) > 1e-6);
+}
+
 static void scan_stores_what_the_paper_says(void **state)
 {
     (void)state;
@@ -448,6 +485,7 @@ int main(void)
         cmocka_unit_test(a_model_writes_text),
         cmocka_unit_test(what_does_not_fit_gets_a_sentence),
         cmocka_unit_test(damaged_and_foreign_files_get_a_sentence),
+        cmocka_unit_test(dropout_comes_after_layers_and_not_after_the_embedding),
         cmocka_unit_test(scan_stores_what_the_paper_says),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -254,6 +254,18 @@ class Train(unittest.TestCase):
         self.assertIn("was made with hidden 8, not 9", psgd(*words, "--hidden", 9, fails=2))
         self.assertIn("--rows exact is for --untied", psgd(*words, "--rows", "exact", fails=2))
 
+    def test_a_dry_run_of_the_paper_shows_its_settings(self):
+        said = psgd("paper", "wikitext2", "--methods", "sgd,momentum,adam,newton-scan", "--update-anneal", 100,
+                    "--update-floor", 0.1, "--dry-run", "--out", self.at / "out")
+        blocks = {block.split("\n")[0]: block for block in said.split("\n\n")}
+        self.assertEqual(list(blocks), ["sgd", "momentum", "adam", "newton-scan"])
+        self.assertIn("momentum 0.9, clip-gradient 0.25", blocks["momentum"])
+        self.assertIn("epsilon 1e-6, epsilon-inside yes", blocks["adam"])
+        self.assertIn("update-anneal 100, update-floor 0.1", blocks["newton-scan"])
+        self.assertNotIn("update-anneal", blocks["sgd"])
+        self.assertNotIn("embedding-dropout", said)
+        self.assertFalse((self.at / "out").exists())
+
     def test_every_optimizer_and_way_of_hv_trains(self):
         base = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 50, "--epochs", 2]
         for method in ("sgd", "momentum", "adam", "rmsprop", "lbfgs", "psgd-fisher", "psgd-newton"):

@@ -53,6 +53,20 @@ static void run_triangle(const la_kernels *k, int64_t n, arrays *x)
     k->rows_retract(n, (real)0.01, some, some + 0, own, x->b, x->f);
 }
 
+static void run_steps(const la_kernels *k, int64_t n, arrays *x)
+{
+    step_rule r = {.keep = (real)0.9, .rate = (real)0.1, .l2 = (real)0.2, .decay1 = (real)0.8, .gain1 = (real)0.2};
+    r.correct1 = 2, r.correct2 = 3, r.epsilon = (real)0.5, r.decay2 = 0.7, r.gain2 = 0.3;
+    k->step_plain(n, &r, x->a, x->c, x->g);
+    k->step_momentum(n, &r, x->a, x->d, x->c, x->h);
+    k->step_rms(n, &r, x->a, x->b, x->c, x->e);
+    k->step_adam(n, &r, x->a, x->d, x->b, x->e, x->f);
+    r.inside = r.ahead = true;
+    k->step_momentum(n, &r, x->a, x->d, x->e, x->g);
+    k->step_rms(n, &r, x->a, x->b, x->c, x->e);
+    k->step_adam(n, &r, x->a, x->d, x->b, x->c, x->c);
+}
+
 static void run_fused(const la_kernels *k, int64_t n, arrays *x)
 {
     x->value[4] = (double)k->diag_fused(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
@@ -232,6 +246,12 @@ static void elementwise_kernels_agree(void **state)
     tables_agree(run_elementwise);
 }
 
+static void steps_of_optimizers_agree(void **state)
+{
+    (void)state;
+    tables_agree(run_steps);
+}
+
 static void triangle_kernels_agree(void **state)
 {
     (void)state;
@@ -281,7 +301,7 @@ int main(void)
         cmocka_unit_test(elementwise_kernels_agree),     cmocka_unit_test(triangle_kernels_agree),
         cmocka_unit_test(fused_kernels_agree),           cmocka_unit_test(cross_kernels_agree),
         cmocka_unit_test(point_kernels_agree),           cmocka_unit_test(bordered_kernels_agree),
-        cmocka_unit_test(maxima_see_what_is_not_finite),
+        cmocka_unit_test(maxima_see_what_is_not_finite), cmocka_unit_test(steps_of_optimizers_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ typedef struct rule {
         root; /* root: clip is per square root of the number of parameters */
     double momentum, damping, l2, decay, batch, average;
     int power; /* of P */
-    double clip, clip_element, clip_rms;
+    double clip_gradient, clip, clip_element, clip_rms;
     double (*rate)(int step, double plateau), (*fit_rate)(int step, double plateau); /* factors of lr and step */
     int every;
 } rule;
@@ -115,9 +115,11 @@ static void clip(const rule *r, double *d)
 static void reference_step(const rule *r, reference *w, int step, const double *gradient, const double *v,
                            const double *hv)
 {
-    double d[N], h[N];
+    double d[N], h[N], energy = 0;
+    for (int i = 0; i < N; i++) energy += gradient[i] * gradient[i];
+    double shrink = r->clip_gradient > 0 ? fmin(1, r->clip_gradient / sqrt(energy)) : 1;
     for (int i = 0; i < N; i++) {
-        double g = gradient[i] + r->l2 * w->x[i], correct = 1 - pow(r->momentum, step + 1);
+        double g = shrink * gradient[i] + r->l2 * w->x[i], correct = 1 - pow(r->momentum, step + 1);
         w->m[i] = r->momentum * w->m[i] + (1 - r->momentum) * g;
         d[i] = r->momentum == 0 ? g : w->m[i] / correct;
         if (r->nesterov) d[i] = (r->momentum * w->m[i] + (1 - r->momentum) * g) / correct;
@@ -209,6 +211,11 @@ static void clipping_by_element_rms_and_norm(void **state)
 {
     (void)state;
     run("norm", (with){{"clip", "0.6"}}, (rule){.clip = 0.6});
+    run("gradient", (with){{"clip-gradient", "0.6", "momentum", "0.8"}}, (rule){.clip_gradient = 0.6, .momentum = 0.8});
+    run("gradient, newton, l2", (with){{"clip-gradient", "2", "l2", "0.4"}},
+        (rule){.newton = true, .clip_gradient = 2, .l2 = 0.4});
+    run("both", (with){{"clip-gradient", "0.9", "clip", "0.3", "damping", "0.2"}},
+        (rule){.clip_gradient = 0.9, .clip = 0.3, .damping = 0.2});
     run("norm by root", (with){{"clip", "0.3", "clip-by", "sqrt"}}, (rule){.clip = 0.3, .root = true});
     run("element", (with){{"clip-element", "0.5"}}, (rule){.clip_element = 0.5});
     run("rms", (with){{"clip-rms", "0.4"}}, (rule){.clip_rms = 0.4});

@@ -40,7 +40,7 @@ static void divide_some(const void *data, int64_t from, int64_t count)
     step_rule r = *t->rule;
     const real *g = t->g, *x = t->x, *s = t->s;
     for (int64_t i = from; i < from + count; i++) {
-        real below = r.correct2 * s[i] + r.epsilon;
+        real below = la_divisor(&r, s[i], r.inside);
         real slope = g[i] + r.l2 * x[i];
         t->out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * slope / below : 0);
     }
@@ -81,4 +81,21 @@ static void clamp_some(const void *data, int64_t from, int64_t count)
 void la_clamp(int64_t n, real limit, real *x)
 {
     la_chunks(n, CHUNK, PARALLEL, clamp_some, &(clamping){limit, x});
+}
+
+typedef struct scaling {
+    double c;
+    const real *x;
+    real *y;
+} scaling;
+
+static void scale_some(const void *data, int64_t from, int64_t count)
+{
+    const scaling *s = data;
+    for (int64_t i = from; i < from + count; i++) s->y[i] = (real)(s->c * (double)s->x[i]);
+}
+
+void la_scale_to(int64_t n, double c, const real *x, real *y)
+{
+    la_chunks(n, CHUNK, PARALLEL, scale_some, &(scaling){c, x, y});
 }

@@ -6,6 +6,7 @@
 #ifndef PSGD_LA_KERNEL_KERNEL_H
 #define PSGD_LA_KERNEL_KERNEL_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,8 +29,17 @@ typedef struct step_rule {
     real decay1, gain1, correct1;
     real correct2, epsilon;
     double decay2, gain2;
-    bool ahead;
+    bool ahead, inside;
 } step_rule;
+
+/* What a gradient is divided by: correct2 s + epsilon, or the root of the sum of their squares. inside is the rule's,
+ * apart so that a loop knows it beforehand. */
+static inline real la_divisor(const step_rule *r, real s, bool inside)
+{
+    real root = r->correct2 * s;
+    if (!inside) return root + r->epsilon;
+    return (real)sqrt((double)root * (double)root + (double)r->epsilon * (double)r->epsilon);
+}
 
 /* Y_i <- [Y_i +] bias_i + sum_k A[i a_ld + a_offset_k] B[b_offset_k ..], i < rows, k < depth, on rows of samples. */
 typedef struct la_mix {

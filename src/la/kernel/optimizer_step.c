@@ -4,6 +4,7 @@
  * s is the root of the mean square and not the square, which would leave f32 for gradients above 1e19 or below 1e-19.
  */
 #include "la/kernel/kernel.h"
+#include "la/kernel/vec.h"
 
 #include <math.h>
 
@@ -32,7 +33,7 @@ static inline real root_mean(const step_rule *r, real s, real g)
     return (real)sqrt(r->decay2 * ((double)s * (double)s) + r->gain2 * ((double)g * (double)g));
 }
 
-void KERNEL(step_rms)(int64_t n, const step_rule *rule, const real *g, real *s, const real *x, real *out)
+ALWAYS_INLINE void rms(int64_t n, const step_rule *rule, bool inside, const real *g, real *s, const real *x, real *out)
 {
     step_rule r = *rule;
 #pragma omp simd
@@ -40,12 +41,22 @@ void KERNEL(step_rms)(int64_t n, const step_rule *rule, const real *g, real *s, 
         real slope = g[i] + r.l2 * x[i];
         real root = root_mean(&r, s[i], slope);
         s[i] = root;
-        real below = r.correct2 * root + r.epsilon;
+        real below = la_divisor(&r, root, inside);
         out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * slope / below : 0);
     }
 }
 
-void KERNEL(step_adam)(int64_t n, const step_rule *rule, const real *g, real *u, real *s, const real *x, real *out)
+void KERNEL(step_rms)(int64_t n, const step_rule *r, const real *g, real *s, const real *x, real *out)
+{
+    if (r->inside) {
+        rms(n, r, true, g, s, x, out);
+    } else {
+        rms(n, r, false, g, s, x, out);
+    }
+}
+
+ALWAYS_INLINE void adam(int64_t n, const step_rule *rule, bool inside, const real *g, real *u, real *s, const real *x,
+                        real *out)
 {
     step_rule r = *rule;
 #pragma omp simd
@@ -55,7 +66,16 @@ void KERNEL(step_adam)(int64_t n, const step_rule *rule, const real *g, real *u,
         real root = root_mean(&r, s[i], slope);
         u[i] = mean;
         s[i] = root;
-        real below = r.correct2 * root + r.epsilon;
+        real below = la_divisor(&r, root, inside);
         out[i] = r.keep * x[i] - r.rate * (below > 0 ? r.correct1 * mean / below : 0);
+    }
+}
+
+void KERNEL(step_adam)(int64_t n, const step_rule *r, const real *g, real *u, real *s, const real *x, real *out)
+{
+    if (r->inside) {
+        adam(n, r, true, g, u, s, x, out);
+    } else {
+        adam(n, r, false, g, u, s, x, out);
     }
 }

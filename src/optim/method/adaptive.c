@@ -1,4 +1,5 @@
-/* Methods with a divisor of its own for every parameter, d = m / (s + epsilon) (paper, sections 6.1 and 6.2):
+/* Methods with a divisor of its own for every parameter, d = m / (s + epsilon) or, with the option epsilon-inside,
+ * m / sqrt(s^2 + epsilon^2), where epsilon is the lambda of the paper (sections 6.1 and 6.2):
  *
  *   adagrad      m = g, s^2 <- s^2 + g^2: the diagonal Fisher type preconditioner, a sum for the expectation
  *   rmsprop      m = g, s^2 <- beta2 s^2 + (1 - beta2) g^2: a moving average for the expectation
@@ -12,13 +13,20 @@
 
 #include <math.h>
 
-static void advance_rms(const method_args *a, double decay, double gain)
+static step_rule divided(const method_args *a)
 {
     step_rule r = a->rule;
+    r.epsilon = (real)a->self->settings.epsilon;
+    r.inside = a->self->settings.epsilon_inside;
+    r.correct1 = r.correct2 = 1;
+    return r;
+}
+
+static void advance_rms(const method_args *a, double decay, double gain)
+{
+    step_rule r = divided(a);
     r.decay2 = decay;
     r.gain2 = gain;
-    r.correct1 = r.correct2 = 1;
-    r.epsilon = (real)a->self->settings.epsilon;
     la_step(a->part->n, &r, a->g, NULL, a->part->state, a->x, a->out);
 }
 
@@ -37,14 +45,13 @@ static void adam_advance(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
     double t = (double)a->step;
-    step_rule r = a->rule;
+    step_rule r = divided(a);
     r.decay1 = (real)set->beta1;
     r.gain1 = (real)(1 - set->beta1);
     r.correct1 = (real)(1 / (1 - pow(set->beta1, t)));
     r.decay2 = set->beta2;
     r.gain2 = 1 - set->beta2;
     r.correct2 = (real)(1 / sqrt(1 - pow(set->beta2, t)));
-    r.epsilon = (real)set->epsilon;
     real *u = a->part->state;
     la_step(a->part->n, &r, a->g, u, u + a->part->n, a->x, a->out);
 }
@@ -65,10 +72,8 @@ static void esgd_advance(const method_args *a)
         la_root_mean(n, set->beta2, 1 - set->beta2, a->h, s);
         *updates += 1;
     }
-    step_rule r = a->rule;
-    r.correct1 = 1;
+    step_rule r = divided(a);
     r.correct2 = (real)(1 / sqrt(1 - pow(set->beta2, fmax(1, (double)*updates))));
-    r.epsilon = (real)set->epsilon;
     la_step_divide(n, &r, a->g, s, a->x, a->out);
 }
 

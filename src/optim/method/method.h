@@ -51,15 +51,16 @@ typedef struct method_ops {
 #define DECLARE_METHOD(name) extern const method_ops METHOD_OPS(name);
 METHODS(DECLARE_METHOD)
 
-#define psgd__method_at   PSGD_TYPED(psgd__method_at)
-#define psgd__evaluate    PSGD_TYPED(psgd__evaluate)
-#define psgd__product     PSGD_TYPED(psgd__product)
-#define psgd__parts_dot   PSGD_TYPED(psgd__parts_dot)
-#define psgd__search      PSGD_TYPED(psgd__search)
-#define psgd__parts_copy  PSGD_TYPED(psgd__parts_copy)
-#define psgd__parts_scale PSGD_TYPED(psgd__parts_scale)
-#define psgd__parts_axpy  PSGD_TYPED(psgd__parts_axpy)
-#define psgd__parts_max   PSGD_TYPED(psgd__parts_max)
+#define psgd__method_at     PSGD_TYPED(psgd__method_at)
+#define psgd__evaluate      PSGD_TYPED(psgd__evaluate)
+#define psgd__product       PSGD_TYPED(psgd__product)
+#define psgd__parts_dot     PSGD_TYPED(psgd__parts_dot)
+#define psgd__search        PSGD_TYPED(psgd__search)
+#define psgd__parts_copy    PSGD_TYPED(psgd__parts_copy)
+#define psgd__parts_scale   PSGD_TYPED(psgd__parts_scale)
+#define psgd__parts_axpy    PSGD_TYPED(psgd__parts_axpy)
+#define psgd__parts_max     PSGD_TYPED(psgd__parts_max)
+#define psgd__clip_gradient PSGD_TYPED(psgd__clip_gradient)
 
 const method_ops *psgd__method_at(int index);
 
@@ -69,6 +70,10 @@ void psgd__parts_copy(const psgd_optimizer *self, void *const *x, void *const *y
 void psgd__parts_scale(const psgd_optimizer *self, double c, void *const *x);
 void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y);
 double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
+
+/* The gradients that the method sees: those given or, with the option clip-gradient, those with a joint norm of at most
+ * that much. Tensors without a gradient are NULL in both. *max, a bound of |entry|, follows. */
+const void *const *psgd__clip_gradient(psgd_optimizer *self, const void *const *gradient, double *max);
 
 /* The bound objective, counted. Loss and gradient; the product of H with v, exact or by finite differences of
  * gradients, where g is the gradient at theta. Non-finite values are not looked for here. */

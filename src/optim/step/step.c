@@ -1,7 +1,7 @@
 /* One step, as far as it is the same for all methods:
  *
- *   skip it where something is not finite; on update steps the method gets (v, Hv); d from the method; clip d jointly
- *   over all tensors; theta <- (1 - mu decay) theta - mu d.
+ *   skip it where something is not finite; clip the gradient where asked to; on update steps the method gets (v, Hv); d
+ *   from the method; clip d jointly over all tensors; theta <- (1 - mu decay) theta - mu d.
  *
  * Tensors without a gradient take no part. Methods that can do so write theta in the same pass that makes d; only
  * clipping needs d on its own. */
@@ -247,6 +247,7 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
     bool pairs = begin(self, gradient, h);
     const char *what = find_not_finite(self, NULL, gradient, v, pairs ? h : NULL, &bad, &max);
     if (what) return psgd__optim_skip(self, "the %s of %s is not finite", what, self->parts[bad].name);
+    gradient = psgd__clip_gradient(self, gradient, &max);
 
     double rate = psgd_optimizer_rate(self);
     step_rule rule = {.keep = (real)(1 - rate * set->decay), .rate = (real)rate, .l2 = (real)set->l2};
