@@ -18,6 +18,24 @@ int cli_optimizer_option(int index, psgd_option_info *option)
     return psgd_optimizer_option(NULL, index, option);
 }
 
+void cli_method_defaults(const cli_verb *verb, text *to)
+{
+    psgd_option_info common, own;
+    bool has = false;
+    for (int k = 0; verb->options[k]; k++) has = has || verb->options[k] == cli_optimizer_option;
+    for (int m = 0; has && psgd_method_name(m); m++) {
+        psgd__text_add(to, "  %-12s", psgd_method_name(m));
+        const char *before = " ";
+        for (int i = 0; psgd_optimizer_option(NULL, i, &common); i++) {
+            if (*common.default_value || !psgd_optimizer_option(psgd_method_name(m), i, &own)) continue;
+            if (!*own.default_value) continue;
+            psgd__text_add(to, "%s%s %s", before, own.name, own.default_value);
+            before = ", ";
+        }
+        psgd__text_add(to, "\n");
+    }
+}
+
 static const char *find_option(option_source *source, const char *name)
 {
     psgd_option_info option;
@@ -103,6 +121,10 @@ static void print_help(const cli_verb *verb)
     if (lines.chars) fputs(lines.chars, stdout);
     psgd__text_free(&lines);
     printf("  %-34s %s\n", "--help", "this text");
+    text methods = {0};
+    cli_method_defaults(verb, &methods);
+    if (methods.chars) printf("\nDefaults by method:\n%s", methods.chars);
+    psgd__text_free(&methods);
     if (verb->more) printf("\n%s", verb->more);
 }
 

@@ -12,7 +12,7 @@
 #include "core/options.h"
 #include <psgd/psgd.h>
 
-enum { CLI_MAX_FLAGS = 96, CLI_MAX_POSITIONAL = 64, CLI_MAX_SOURCES = 3 };
+enum { CLI_MAX_FLAGS = 96, CLI_MAX_POSITIONAL = 64, CLI_MAX_SOURCES = 3, CLI_MAX_ENTRY = 24 };
 
 typedef struct cli_flag {
     const char *name;  /* without the dashes */
@@ -56,8 +56,23 @@ bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option);
 /* Sets those flags that are options of this source. */
 psgd_status cli_options(option_source *source, const cli_args *args, psgd_options *options);
 
+/* An entry of a list of methods, "psgd:group=kron(tri,tri):lr=0.1": the whole of it, the method and its options. */
+typedef struct cli_entry {
+    char label[128];
+    const char *method;
+    const char *name[CLI_MAX_ENTRY], *value[CLI_MAX_ENTRY];
+    int count;
+} cli_entry;
+
+/* The next entry of *rest, a list with commas between them, which is cut up; method is NULL past the last. flag is what
+ * messages name. */
+psgd_status cli_entry_next(const char *flag, char **rest, cli_entry *entry);
+
 /* The options of all optimizers, without the defaults that depend on the method. */
 int cli_optimizer_option(int index, psgd_option_info *option);
+
+/* For a verb that has them: a line for each method with the options whose default is its own. */
+void cli_method_defaults(const cli_verb *verb, text *to);
 
 /* Reads the words after the verb and runs it. */
 psgd_status cli_run(const cli_verb *verb, int argc, char **argv, int *code);
@@ -85,6 +100,9 @@ psgd_status cli_png_write(const char *path, int width, int height, const uint8_t
 struct trainer;
 psgd_status cli_run_trainer(struct trainer *self, FILE *lines, bool *stopped);
 
+/* The report page of all runs in a folder, as folder/report.html. */
+psgd_status cli_write_report(const char *folder);
+
 /* Images that could not be read, where there are any. */
 void cli_report_reading(const struct trainer *self, FILE *lines);
 
@@ -93,6 +111,6 @@ struct paper_experiment;
 psgd_status cli_paper_runs(const cli_args *args, const struct paper_experiment *experiment);
 
 extern const cli_verb verb_group, verb_fit, verb_minimize, verb_paper, verb_train, verb_resume, verb_eval, verb_demo,
-    verb_report, verb_generate, verb_bench;
+    verb_report, verb_generate, verb_bench, verb_compare;
 
 #endif

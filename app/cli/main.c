@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const cli_verb *const verbs[] = {
-    &verb_group, &verb_fit,  &verb_minimize, &verb_train,    &verb_resume, &verb_eval,
-    &verb_paper, &verb_demo, &verb_report,   &verb_generate, &verb_bench,
+    &verb_group, &verb_fit,   &verb_minimize, &verb_train,  &verb_compare,  &verb_resume,
+    &verb_eval,  &verb_paper, &verb_demo,     &verb_report, &verb_generate, &verb_bench,
 };
 
 enum { VERB_COUNT = sizeof verbs / sizeof verbs[0], EXIT_WRONG_USE = 2 };

@@ -48,6 +48,10 @@ static void put_verb(const cli_verb *verb)
         put_flag(option.name, value.chars ? value.chars : "", option.help, option.default_value);
         psgd__text_free(&value);
     }
+    text methods = {0};
+    cli_method_defaults(verb, &methods);
+    if (methods.chars) put_in(".PP\nDefaults by method:\n.nf\n", methods.chars, ".fi\n");
+    psgd__text_free(&methods);
     if (verb->more) put_in(".PP\n.nf\n", verb->more, ".fi\n");
 }
 

@@ -82,6 +82,11 @@ static psgd_status method_options(const char *method, const cli_args *args, bool
     return PSGD_OK;
 }
 
+static const char *ending(const contest_mark *last, const char *otherwise, const char *converged, const char *diverged)
+{
+    return last->converged ? converged : last->diverged ? diverged : otherwise;
+}
+
 static psgd_status run_one(const subject *s, const char *method, const cli_args *args)
 {
     psgd_options *options = NULL;
@@ -92,11 +97,12 @@ static psgd_status run_one(const subject *s, const char *method, const cli_args 
     if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, NULL, NULL, x, &last);
     psgd_options_free(options);
     if (status == PSGD_OK) {
+        if (last.skipped) {
+            fprintf(stderr, "psgd: warning: %lld steps were skipped: %s\n", (long long)last.skipped, last.why);
+        }
         printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n",
-               last.converged         ? "converged"
-               : isfinite(last.value) ? "not converged"
-                                      : "diverged",
-               (long long)last.iteration, (long long)last.evaluations, (long long)last.products, last.seconds);
+               ending(&last, "not converged", "converged", "diverged"), (long long)last.iteration,
+               (long long)last.evaluations, (long long)last.products, last.seconds);
         printf("value    %.15g\ngradient %.3g\n", last.value, last.gradient_norm);
         for (int64_t i = 0; i < s->contest.n && i < 20; i++) printf("x[%lld] %.15g\n", (long long)i, x[i]);
         if (s->contest.n > 20) printf("... %lld more\n", (long long)s->contest.n - 20);
@@ -115,24 +121,6 @@ static void note_mark(void *data, const contest_mark *now)
     }
 }
 
-/* "name:option=value:option=value": the options are set, the name is cut off where it ends. */
-static psgd_status read_entry(char *entry, psgd_options *options)
-{
-    char *at = strchr(entry, ':');
-    while (at) {
-        *at++ = 0;
-        char *equals = strchr(at, '='), *next = strchr(at, ':');
-        if (!equals || (next && next < equals)) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "'%s' in --compare is not of the form option=value", at);
-        }
-        *equals = 0;
-        if (next) *next = 0;
-        PSGD_TRY(psgd_options_set(options, at, equals + 1));
-        at = next;
-    }
-    return PSGD_OK;
-}
-
 static void print_head(void)
 {
     printf("%-28s", "value after iterations");
@@ -141,38 +129,32 @@ static void print_head(void)
 }
 
 /* Flags go first, so the options of the entry itself win. */
-static psgd_status compare_one(const subject *s, char *entry, const cli_args *args, bool first)
+static psgd_status compare_one(const subject *s, const cli_entry *entry, const cli_args *args, bool first)
 {
-    char method[64], label[64];
-    snprintf(label, sizeof label, "%s", entry);
-    snprintf(method, sizeof method, "%.*s", (int)strcspn(entry, ":"), entry);
     psgd_options *options = NULL;
     contest_mark last;
     double row[MARKS] = {0};
-    psgd_status status = method_options(method, args, false, &options);
-    if (status == PSGD_OK) status = read_entry(entry, options);
-    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, note_mark, row, NULL, &last);
+    psgd_status status = method_options(entry->method, args, false, &options);
+    for (int i = 0; status == PSGD_OK && i < entry->count; i++) {
+        status = psgd_options_set(options, entry->name[i], entry->value[i]);
+    }
+    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, entry->method, options, note_mark, row, NULL, &last);
     psgd_options_free(options);
-    if (status != PSGD_OK) return psgd__fail_in(status, "%s", label);
+    if (status != PSGD_OK) return psgd__fail_in(status, "%s", entry->label);
 
     if (first) print_head();
-    printf("%-28s", label);
-    for (int k = 0; k < MARKS; k++) printf(" %10.3g", isfinite(last.value) ? row[k] : NAN);
+    printf("%-28s", entry->label);
+    for (int k = 0; k < MARKS; k++) {
+        if (last.diverged && marks[k] >= last.iteration) {
+            printf(" %10s", "-");
+        } else {
+            printf(" %10.3g", row[k]);
+        }
+    }
     printf(" %10lld %12lld %9lld %11.3g%s\n", (long long)last.iteration, (long long)last.evaluations,
-           (long long)last.products, last.seconds * 1e3, last.converged ? "  converged" : "");
+           (long long)last.products, last.seconds * 1e3, ending(&last, "", "  converged", "  diverged"));
     fflush(stdout);
     return PSGD_OK;
-}
-
-/* The next entry of a list with commas between them, those in brackets aside; the comma becomes an end. */
-static char *next_entry(char **rest)
-{
-    char *entry = *rest, *at = entry;
-    if (!*entry) return NULL;
-    for (int depth = 0; *at && (*at != ',' || depth); at++) depth += (*at == '(') - (*at == ')');
-    *rest = *at ? at + 1 : at;
-    *at = 0;
-    return entry;
 }
 
 static psgd_status run_table(const subject *s, const char *entries, const cli_args *args)
@@ -180,8 +162,10 @@ static psgd_status run_table(const subject *s, const char *entries, const cli_ar
     char *copy = psgd__strdup(NULL, entries), *rest = copy;
     if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of methods");
     psgd_status status = PSGD_OK;
-    for (char *entry; status == PSGD_OK && (entry = next_entry(&rest));) {
-        status = compare_one(s, entry, args, entry == copy);
+    for (cli_entry entry; status == PSGD_OK;) {
+        status = cli_entry_next("compare", &rest, &entry);
+        if (status != PSGD_OK || !entry.method) break;
+        status = compare_one(s, &entry, args, entry.method == copy);
     }
     psgd__free(NULL, copy);
     return status;

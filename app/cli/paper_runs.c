@@ -147,7 +147,7 @@ static psgd_status describe_method(const paper_experiment *experiment, const pap
     return status;
 }
 
-static psgd_status write_report(const char *out)
+psgd_status cli_write_report(const char *out)
 {
     report all = {0};
     char path[4096];
@@ -178,7 +178,7 @@ psgd_status cli_paper_runs(const cli_args *args, const paper_experiment *experim
     for (int i = 0; status == PSGD_OK && i < count; i++) {
         status = run_method(experiment, &choice, methods[i], out, i == 0);
     }
-    if (status == PSGD_OK && experiment->report) status = write_report(out);
+    if (status == PSGD_OK && experiment->report) status = cli_write_report(out);
     if (status != PSGD_OK) psgd__folder_remove(out, created); /* where it is still empty */
     return status;
 }

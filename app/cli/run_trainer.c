@@ -38,6 +38,13 @@ static void show_epoch(void *data, int64_t epoch, double train_loss, const char 
     fflush(self->lines);
 }
 
+static void show_warning(void *data, const char *sentence)
+{
+    view *self = data;
+    psgd__progress_end(&self->bar);
+    fprintf(stderr, "psgd: warning: %s\n", sentence);
+}
+
 void cli_report_reading(const trainer *self, FILE *lines)
 {
     train_reading reading = psgd__trainer_reading(self);
@@ -53,7 +60,8 @@ psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
     sigaction(SIGINT, &catch, NULL);
     sigaction(SIGTERM, &catch, NULL);
     psgd__progress_start(&shown.bar, stderr, "step");
-    train_watch watch = {.step = show_step, .epoch = show_epoch, .data = &shown, .stop = &interrupted};
+    train_watch watch = {
+        .step = show_step, .epoch = show_epoch, .warn = show_warning, .data = &shown, .stop = &interrupted};
     psgd_status status = psgd__trainer_run(self, &watch, stopped);
     psgd__progress_end(&shown.bar);
     if (status == PSGD_OK) cli_report_reading(self, lines);

@@ -4,6 +4,7 @@
 #include "core/clock.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 bool psgd__contest_is_minimize(const char *method)
@@ -79,13 +80,15 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
 {
     void *list[] = {x}, *position[] = {where};
     double first = last->value;
-    while (last->iteration < c->iterations && !last->converged) {
+    while (last->iteration < c->iterations && !last->converged && !last->diverged) {
         double began = psgd__seconds();
         psgd_status status = psgd_optimizer_iterate(optimizer, list, NULL);
         last->seconds += psgd__seconds() - began;
         last->iteration++;
+        last->skipped = psgd_optimizer_skipped(optimizer);
+        if (last->skipped) snprintf(last->why, sizeof last->why, "%s", psgd_optimizer_note(optimizer));
         if (status == PSGD_ERR_NOT_FINITE) {
-            last->value = NAN;
+            last->diverged = true;
             return PSGD_OK;
         }
         PSGD_TRY(status);
@@ -96,6 +99,7 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
         last->evaluations = psgd_optimizer_evaluations(optimizer);
         last->products = psgd_optimizer_products(optimizer);
         last->converged = small(c, first, last->value, last->gradient_norm);
+        last->diverged = psgd_diverged(first, last->value);
         if (watch) watch(data, last);
     }
     return PSGD_OK;

@@ -19,13 +19,16 @@ typedef struct contest_mark {
     int64_t iteration, evaluations, products;
     double value, gradient_norm, seconds;
     bool converged;
+    bool diverged;   /* the last mark of a run that psgd_diverged has ended, or too many skipped steps in a row */
+    int64_t skipped; /* steps; why is the reason of the last of them */
+    char why[160];
 } contest_mark;
 
 typedef void (*contest_watch)(void *data, const contest_mark *now);
 
 /* Method names are those of psgd_method_name, "minimize" for psgd_minimize, and three that the paper's figure has: "gd"
- * for sgd, "psgd-newton" and "psgd-fisher" for psgd with a criterion. Where a run diverges the last mark says so with a
- * value that is not finite. x (may be NULL) receives the point that was reached. */
+ * for sgd, "psgd-newton" and "psgd-fisher" for psgd with a criterion. x (may be NULL) receives the point that was
+ * reached. */
 psgd_status psgd__contest_run(const contest *c, const char *method, psgd_options *options, contest_watch watch,
                               void *data, double *x, contest_mark *last);
 

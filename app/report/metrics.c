@@ -74,6 +74,13 @@ static psgd_status end_record(metrics_log *log, const metric *values, int count)
     return psgd__fail(PSGD_ERR_IO, "cannot write to '%s': %s", log->path, strerror(errno));
 }
 
+static void put_settings(text *to, const char *name, const metrics_setting *list, int count)
+{
+    psgd__text_add(to, ",\"%s\":{", name);
+    for (int i = 0; i < count; i++) psgd__json_string(to, i ? "," : "", list[i].name, list[i].value);
+    psgd__text_add(to, "}");
+}
+
 static psgd_status put_header(metrics_log *log, const metrics_header *header)
 {
     text *to = &log->record;
@@ -81,10 +88,9 @@ static psgd_status put_header(metrics_log *log, const metrics_header *header)
     psgd__json_string(to, ",", "run", header->run);
     psgd__json_string(to, ",", "method", header->method);
     if (header->task) psgd__json_string(to, ",", "task", header->task);
-    psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"settings\":{", header->seed);
-    for (int i = 0; i < header->setting_count; i++)
-        psgd__json_string(to, i ? "," : "", header->settings[i].name, header->settings[i].value);
-    psgd__text_add(to, "}");
+    psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\"", header->seed);
+    put_settings(to, "settings", header->settings, header->setting_count);
+    if (header->default_count) put_settings(to, "defaults", header->defaults, header->default_count);
     return end_record(log, NULL, 0);
 }
 

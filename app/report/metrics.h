@@ -23,8 +23,10 @@ typedef struct metrics_header {
     const char *method; /* "sgd", "psgd-newton": runs of one method share its place in tables */
     const char *task;   /* "wikitext2", "rosenbrock": what was trained; may be NULL */
     uint64_t seed;
-    const metrics_setting *settings;
+    const metrics_setting *settings; /* as given */
     int setting_count;
+    const metrics_setting *defaults; /* the values of those that were not given */
+    int default_count;
 } metrics_header;
 
 typedef struct metric {
@@ -78,8 +80,8 @@ typedef struct metrics_run {
     const psgd_context *context;
     char *run, *method, *task; /* task is "" where there is none */
     uint64_t seed;
-    metrics_setting *settings;
-    int setting_count;
+    metrics_setting *settings, *defaults;
+    int setting_count, default_count;
     metrics_curve *curves; /* in the order in which they first appear */
     int curve_count;
     int64_t curve_room;

@@ -29,11 +29,10 @@ static double number_of(const cJSON *record, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
-static psgd_status copy_settings(metrics_run *run, const cJSON *settings)
+static psgd_status copy_settings(const metrics_run *run, const cJSON *settings, metrics_setting **list, int *count)
 {
-    int count = cJSON_GetArraySize(settings);
-    run->settings = psgd__alloc(run->context, count, sizeof *run->settings);
-    if (!run->settings) return no_memory();
+    *list = psgd__alloc(run->context, cJSON_GetArraySize(settings), sizeof **list);
+    if (!*list) return no_memory();
     const cJSON *item;
     cJSON_ArrayForEach(item, settings)
     {
@@ -45,7 +44,7 @@ static psgd_status copy_settings(metrics_run *run, const cJSON *settings)
             snprintf(number, sizeof number, "%.10g", item->valuedouble);
         else
             value = cJSON_IsTrue(item) ? "yes" : cJSON_IsFalse(item) ? "no" : "";
-        metrics_setting *to = &run->settings[run->setting_count++];
+        metrics_setting *to = &(*list)[(*count)++];
         to->name = psgd__strdup(run->context, item->string);
         to->value = psgd__strdup(run->context, value);
         if (!to->name || !to->value) return no_memory();
@@ -67,7 +66,10 @@ static psgd_status read_header(metrics_run *run, const cJSON *record)
     run->task = psgd__strdup(run->context, task ? task : "");
     if (!run->run || !run->method || !run->task) return no_memory();
     run->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)fmax(0, number_of(record, "seed"));
-    return copy_settings(run, cJSON_GetObjectItemCaseSensitive(record, "settings"));
+    const cJSON *given = cJSON_GetObjectItemCaseSensitive(record, "settings");
+    const cJSON *others = cJSON_GetObjectItemCaseSensitive(record, "defaults");
+    PSGD_TRY(copy_settings(run, given, &run->settings, &run->setting_count));
+    return copy_settings(run, others, &run->defaults, &run->default_count);
 }
 
 static bool same(const char *a, const char *b)
@@ -239,18 +241,25 @@ static void free_curve(const psgd_context *context, metrics_curve *curve)
     for (int i = 0; i < 6; i++) psgd__free(context, blocks[i]);
 }
 
+static void free_settings(const psgd_context *context, metrics_setting *list, int count)
+{
+    for (int i = 0; i < count; i++) {
+        psgd__free(context, (void *)list[i].name);
+        psgd__free(context, (void *)list[i].value);
+    }
+    psgd__free(context, list);
+}
+
 void psgd__metrics_free(metrics_run *run)
 {
     if (!run) return;
     const psgd_context *context = run->context;
     for (int i = 0; i < run->curve_count; i++) free_curve(context, &run->curves[i]);
-    for (int i = 0; i < run->setting_count; i++) {
-        psgd__free(context, (void *)run->settings[i].name);
-        psgd__free(context, (void *)run->settings[i].value);
-    }
+    free_settings(context, run->settings, run->setting_count);
+    free_settings(context, run->defaults, run->default_count);
     for (int i = 0; i < run->final_count; i++) psgd__free(context, (void *)run->final[i].name);
-    void *const blocks[] = {run->curves, run->settings, run->final, run->run, run->method, run->task, run};
-    for (int i = 0; i < 7; i++) psgd__free(context, blocks[i]);
+    void *const blocks[] = {run->curves, run->final, run->run, run->method, run->task, run};
+    for (int i = 0; i < 6; i++) psgd__free(context, blocks[i]);
 }
 
 const metrics_curve *psgd__metrics_curve(const metrics_run *run, const char *what)

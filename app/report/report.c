@@ -155,6 +155,9 @@ static void add_run_json(text *to, const metrics_run *run, int64_t *chosen)
                    run->finished ? "true" : "false");
     for (int i = 0; i < run->setting_count; i++)
         psgd__json_string(to, i ? "," : "", run->settings[i].name, run->settings[i].value);
+    psgd__text_add(to, "},\"defaults\":{");
+    for (int i = 0; i < run->default_count; i++)
+        psgd__json_string(to, i ? "," : "", run->defaults[i].name, run->defaults[i].value);
     psgd__text_add(to, "},\"final\":{");
     for (int i = 0; i < run->final_count; i++)
         psgd__json_number(to, i ? "," : "", run->final[i].name, DIGITS, run->final[i].value);

@@ -10,7 +10,7 @@
 #include "core/memory.h"
 #include "data/format/gzip.h"
 
-static const char magic[8] = "psgdrun3";
+static const char magic[8] = "psgdrun4";
 
 enum { SECTIONS = 6 };
 

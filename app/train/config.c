@@ -79,6 +79,14 @@ void psgd__config_free(train_config *self)
     psgd__free(self->context, self->text);
 }
 
+const char *psgd__config_method(const train_config *config, const char **criterion)
+{
+    const char *name = config->settings.optimizer;
+    bool newton = !strcmp(name, "psgd-newton"), fisher = !strcmp(name, "psgd-fisher");
+    if (criterion) *criterion = newton ? "newton" : fisher ? "fisher" : NULL;
+    return newton || fisher ? "psgd" : name;
+}
+
 int psgd__config_split(char *lines, train_setting list[TRAIN_MAX_SETTINGS])
 {
     int count = 0;

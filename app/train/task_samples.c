@@ -238,9 +238,9 @@ static int samples_final(const task *base, const train_score *valid, const train
                          metric *to)
 {
     (void)valid;
-    (void)skipped;
     to[0] = (metric){"test_loss", test->loss};
-    int count = add_metric(to, 1, "test_error", test->error);
+    to[1] = (metric){"skipped_steps", (double)skipped};
+    int count = add_metric(to, 2, "test_error", test->error);
     count = add_metric(to, count, "test_top5_error", test->top5_error);
     return add_reading(base, to, count);
 }

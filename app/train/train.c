@@ -1,13 +1,10 @@
 /* The loop: steps, records, validation, checkpoints. */
 #include "core/clock.h"
-#include "core/file.h"
-#include "core/memory.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* From where a run starts or resumes to where it ends or is stopped. */
 typedef struct session {
@@ -61,7 +58,8 @@ static psgd_status write_training(session *s)
     train_progress *now = &self->now;
     int64_t every = self->config.settings.log_every, health = self->task->ops->health_every;
     if (!s->log) return PSGD_OK;
-    PSGD_TRY(write_point(s, true, &(train_score){.loss = now->record_sum / (double)now->record_count}));
+    double mean = now->record_count ? now->record_sum / (double)now->record_count : NAN;
+    PSGD_TRY(write_point(s, true, &(train_score){.loss = mean}));
     now->record_sum = 0;
     now->record_count = 0;
     bool due = health > 0 && now->step % every == 0 && now->step / every % health == 0;
@@ -110,6 +108,10 @@ static psgd_status validate(session *s, train_score *valid)
     trainer *self = s->self;
     train_progress *now = &self->now;
     PSGD_TRY(score_valid(self, valid));
+    if (!isfinite(valid->loss)) {
+        return psgd__fail(PSGD_ERR_NOT_FINITE, "the run diverged at step %lld: its %s loss is %g", (long long)now->step,
+                          self->task->ops->validation, valid->loss);
+    }
     if (!at_epoch_end(self)) return PSGD_OK;
     PSGD_TRY(psgd_optimizer_validate(self->optimizer, valid->loss));
     if (!self->best || !(valid->loss < now->best)) return PSGD_OK;
@@ -137,85 +139,68 @@ static psgd_status end_epoch(session *s)
     return now->step < self->total ? PSGD_OK : write_final(s, &valid);
 }
 
-/* What follows a step: records first, then the checkpoint that they belong to. */
-static psgd_status after_step(session *s, double loss, bool stopping)
+/* What follows a step: records first, then the checkpoint that they belong to. The loss of a skipped step, which may
+ * not be finite, is in no mean. */
+static psgd_status after_step(session *s, double loss, bool taken, bool stopping)
 {
     trainer *self = s->self;
     train_progress *now = &self->now;
     const train_settings *settings = &self->config.settings;
     bool last = now->step == self->total, whole = at_epoch_end(self) || last;
-    now->record_sum += loss;
-    now->epoch_sum += loss;
-    now->record_count++;
-    now->epoch_count++;
-    if (now->step % settings->log_every == 0 || whole) PSGD_TRY(write_training(s));
+    bool record = now->step % settings->log_every == 0 || whole;
+    if (taken) {
+        PSGD_TRY(psgd__train_check(self, loss, record));
+        now->record_sum += loss;
+        now->epoch_sum += loss;
+        now->record_count++;
+        now->epoch_count++;
+    }
+    if (record) PSGD_TRY(write_training(s));
     if (whole) PSGD_TRY(end_epoch(s));
     int64_t every = settings->checkpoint_every;
     bool due = every > 0 ? now->step % every == 0 || last : whole;
     return s->log && (due || stopping) ? psgd__checkpoint_write(self) : PSGD_OK;
 }
 
-/* A log without a checkpoint is left of a run that did not get to its first one, or is not ours to overwrite. */
-static psgd_status check_folder(const trainer *self, const char *folder)
+/* A sentence about the first step that is skipped: the run goes on, and stops by itself where it does not recover. */
+static void warn_of_skip(const session *s)
 {
-    char path[4096];
-    metrics_run *run;
-    snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
-    if (access(path, F_OK) == 0) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "there is a run in %s already; psgd resume %s continues it", folder,
-                          folder);
-    }
-    snprintf(path, sizeof path, "%s/%s", folder, METRICS_FILE);
-    if (access(path, F_OK) != 0) return PSGD_OK;
-    psgd_status status = psgd__metrics_read(self->context, folder, &run);
-    bool ours = status == PSGD_OK && run->curve_count == 0 && !run->finished;
-    if (status == PSGD_OK) psgd__metrics_free(run);
-    if (ours) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT,
-                      "%s has a run of something else, or of another version: there is a %s, but no %s; give another "
-                      "folder",
-                      folder, METRICS_FILE, CHECKPOINT_FILE);
+    char sentence[512];
+    const psgd_optimizer *optimizer = s->self->optimizer;
+    if (!s->watch || !s->watch->warn || psgd_optimizer_skipped(optimizer) != 1) return;
+    snprintf(sentence, sizeof sentence,
+             "step %lld was skipped: %s; too many in a row (option max-skipped) end the run, others are counted",
+             (long long)s->self->now.step, psgd_optimizer_note(optimizer));
+    s->watch->warn(s->watch->data, sentence);
 }
 
-static psgd_status open_log(trainer *self, metrics_log **log)
+static psgd_status one_step(session *s, bool *stopped)
 {
-    const train_settings *set = &self->config.settings;
-    const task *t = self->task;
-    metrics_setting settings[TRAIN_MAX_SETTINGS + TASK_MAX_FACTS];
-    int created;
-    if (!set->out) return PSGD_OK;
-    if (self->resumed) return psgd__metrics_resume(self->context, set->out, self->now.step, log);
-    PSGD_TRY(check_folder(self, set->out));
-    PSGD_TRY(psgd__folder_create(set->out, &created));
-    char *copy = psgd__strdup(self->context, self->config.text);
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    int count = psgd__config_split(copy, settings);
-    for (int i = 0; i < t->fact_count; i++) settings[count++] = t->facts[i];
-    metrics_header header = {.run = set->name ? set->name : set->out,
-                             .method = set->optimizer,
-                             .task = set->task ? set->task : self->config.kind->name,
-                             .seed = (uint64_t)set->seed,
-                             .settings = settings,
-                             .setting_count = count};
-    psgd_status status = psgd__metrics_create(self->context, set->out, &header, log);
-    psgd__free(self->context, copy);
-    return status;
+    trainer *self = s->self;
+    int64_t skipped = psgd_optimizer_skipped(self->optimizer);
+    double loss, began = psgd__seconds();
+    psgd_status status = psgd__train_step(self, &loss);
+    self->now.seconds += psgd__seconds() - began;
+    bool taken = psgd_optimizer_skipped(self->optimizer) == skipped;
+    if (!taken) warn_of_skip(s);
+    PSGD_TRY(status);
+    *stopped = s->watch && s->watch->stop && *s->watch->stop;
+    PSGD_TRY(after_step(s, loss, taken, *stopped));
+    if (s->watch && s->watch->step) s->watch->step(s->watch->data, self->now.step, self->total, loss);
+    return PSGD_OK;
 }
 
 static psgd_status train(session *s, bool *stopped)
 {
     trainer *self = s->self;
     if (s->log && !self->resumed) PSGD_TRY(psgd__checkpoint_write(self));
-    while (self->now.step < self->total && !*stopped) {
-        double loss, began = psgd__seconds();
-        PSGD_TRY(psgd__train_step(self, &loss));
-        self->now.seconds += psgd__seconds() - began;
-        *stopped = s->watch && s->watch->stop && *s->watch->stop;
-        PSGD_TRY(after_step(s, loss, *stopped));
-        if (s->watch && s->watch->step) s->watch->step(s->watch->data, self->now.step, self->total, loss);
-    }
+    psgd_status status = PSGD_OK;
+    while (status == PSGD_OK && self->now.step < self->total && !*stopped) status = one_step(s, stopped);
     *stopped = *stopped && self->now.step < self->total;
-    return PSGD_OK;
+    if (status != PSGD_ERR_NOT_FINITE || !s->log) return status;
+    metric values[] = {{"diverged", 1}, {"skipped_steps", (double)psgd_optimizer_skipped(self->optimizer)}};
+    PSGD_TRY(psgd__metrics_final(s->log, when(self), values, 2));
+    return status;
 }
 
 /* A run that was stopped and is now to end where it is, or before, has no last record yet. */
@@ -229,7 +214,7 @@ static psgd_status close_run(session *s)
     bool finished = run->finished;
     psgd__metrics_free(run);
     if (finished) return PSGD_OK;
-    PSGD_TRY(open_log(self, &s->log));
+    PSGD_TRY(psgd__train_log(self, &s->log));
     PSGD_TRY(score_valid(self, &valid));
     return write_final(s, &valid);
 }
@@ -241,7 +226,7 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
     PSGD_TRY(psgd__train_bind(self));
     psgd_status status;
     if (self->now.step < self->total) {
-        status = open_log(self, &s.log);
+        status = psgd__train_log(self, &s.log);
         if (status == PSGD_OK) status = train(&s, stopped);
     } else {
         status = close_run(&s);

@@ -52,7 +52,8 @@ typedef struct train_watch {
     void (*epoch)(void *data, int64_t epoch, double train_loss, const char *split, const train_score *score,
                   double seconds);
     void *data;
-    const volatile sig_atomic_t *stop; /* not 0: finish the step, save, and return */
+    void (*warn)(void *data, const char *sentence); /* the first step that was skipped */
+    const volatile sig_atomic_t *stop;              /* not 0: finish the step, save, and return */
 } train_watch;
 
 /* Everything is opened and checked, nothing written. */
@@ -63,7 +64,8 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder
                                  const train_setting *settings, trainer **created);
 void psgd__trainer_free(trainer *self);
 
-/* Trains to the end, or until the watch says stop: *stopped. */
+/* Trains to the end, or until the watch says stop: *stopped. PSGD_ERR_NOT_FINITE where the run has diverged, or too
+ * many steps in a row were skipped: the log then ends with a final record that has diverged = 1. */
 psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped);
 
 /* On the test split. Where the task keeps the weights of the best validation loss these are tested; valid is the

@@ -44,16 +44,12 @@ static psgd_status make_optimizer(trainer *self)
 {
     psgd_tensor tensors[TRAIN_MAX_TENSORS];
     const psgd_graph *graph = self->task->full.graph;
-    const char *method = self->config.settings.optimizer;
+    const char *criterion, *method = psgd__config_method(&self->config, &criterion);
     for (int i = 0; i < self->tensors; i++) {
         tensors[i] = (psgd_tensor){
             .ndim = 2, .shape = psgd_graph_parameter_shape(graph, i), .rows = psgd_graph_max_rows(graph, i)};
     }
-    bool newton = !strcmp(method, "psgd-newton"), fisher = !strcmp(method, "psgd-fisher");
-    if (newton || fisher) {
-        method = "psgd";
-        PSGD_TRY(psgd_options_set(self->config.optimizer, "criterion", newton ? "newton" : "fisher"));
-    }
+    if (criterion) PSGD_TRY(psgd_options_set(self->config.optimizer, "criterion", criterion));
     PSGD_TRY(psgd_optimizer_create(self->context, method, self->tensors, tensors, self->config.dtype,
                                    self->config.optimizer, &self->optimizer));
     self->pairs = psgd_optimizer_pairs(self->optimizer);
@@ -175,7 +171,7 @@ psgd_status psgd__trainer_create(const psgd_context *context, int count, const t
     self->context = context;
     self->pairs = 1;
     self->now.best = HUGE_VAL;
-    self->now.valid = NAN;
+    self->now.valid = self->now.first = NAN;
     psgd_status status = prepare(self, count, settings);
     if (status == PSGD_OK) {
         *created = self;

@@ -12,6 +12,7 @@ typedef struct train_progress {
     double seconds;               /* of training over all sessions, without evaluations */
     double best;                  /* the best validation loss of a whole epoch so far */
     double valid;                 /* the validation loss at this step; NaN where it was not measured */
+    double first;                 /* the loss of the first step; NaN before it */
     double record_sum, epoch_sum; /* losses since the last record and since the epoch began */
     int64_t record_count, epoch_count;
 } train_progress;
@@ -37,6 +38,13 @@ psgd_status psgd__train_bind(trainer *self);
 
 /* One step: batch, derivatives, optimizer, carried state. */
 psgd_status psgd__train_step(trainer *self, double *loss);
+
+/* PSGD_ERR_NOT_FINITE with a sentence where the run has diverged: by the loss of a step that was taken, where that is
+ * asked for by its weights too. */
+psgd_status psgd__train_check(trainer *self, double loss, bool weights);
+
+/* Everything that a log tells of a run. */
+psgd_status psgd__train_log(trainer *self, metrics_log **log);
 
 /* Whether best weights are there and better than those of this step. */
 bool psgd__train_best_wins(const train_progress *now);

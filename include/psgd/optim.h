@@ -156,6 +156,10 @@ int64_t psgd_optimizer_products(const psgd_optimizer *optimizer);    /* Hessian-
 const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* why the last skipped step was; "" for none */
 double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of the coming step */
 
+/* 1 where a run that started at the loss first has diverged at loss: it is not finite, or loss - first is above
+ * 10^4 (1 + |first|). The command stops such runs and says so. */
+int psgd_diverged(double first, double loss);
+
 /* The preconditioner of a tensor, or with the option joint of all of them as one vector; NULL for methods other than
  * psgd. */
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);

@@ -44,6 +44,12 @@ static pair *find(const psgd_options *options, const char *name)
     return NULL;
 }
 
+const char *psgd__options_value(const psgd_options *options, const char *name)
+{
+    const pair *at = find(options, name);
+    return at ? at->value : NULL;
+}
+
 psgd_status psgd_options_set(psgd_options *options, const char *name, const char *value)
 {
     if (!options || !name || !value) {

@@ -30,6 +30,9 @@ typedef struct option_table {
     void *settings;
 } option_table;
 
+/* The value of a name, or NULL where it is not in the list (which may be NULL). */
+const char *psgd__options_value(const psgd_options *options, const char *name);
+
 /* Fills the settings of all tables: defaults first, then the list (may be NULL). Fails, with settings half filled, on a
  * name that no table has and on a value that does not fit its row. */
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count);

@@ -151,6 +151,11 @@ psgd_status psgd_optimizer_validate(psgd_optimizer *self, double loss)
     return PSGD_OK;
 }
 
+int psgd_diverged(double first, double loss)
+{
+    return !isfinite(loss) || loss - first > 1e4 * (1 + fabs(first));
+}
+
 int psgd_optimizer_uses_products(const psgd_optimizer *self)
 {
     return self && optim_uses_products(self);

@@ -38,7 +38,7 @@ def records(run):
     kept = []
     for line in (run / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
-        for name in ("seconds", "run", "settings"):
+        for name in ("seconds", "run", "settings", "defaults"):
             record.pop(name, None)
         kept.append(record)
     return kept

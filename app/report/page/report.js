@@ -130,17 +130,22 @@ function buildResults(runs) {
     const value = column.values.get(run);
     return make("td", { class: value !== undefined && value === column.best ? "number best" : "number" }, show(value));
   }), ...[run.last.step, run.last.epoch, run.last.seconds, run.last.step && run.last.seconds ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
-    make("td", { class: "number" }, show(value))), make("td", {}, run.finished ? "finished" : "not finished"))));
+    make("td", { class: "number" }, show(value))), make("td", {}, run.final.diverged ? "diverged" : run.finished ? "finished" : "not finished"))));
 }
 
 function buildSettings(runs) {
-  const names = [...new Set(runs.flatMap((run) => Object.keys(run.settings)))];
-  const of = (run, name) => (name === "seed" ? run.seed : run.settings[name]);
-  const rows = ["seed", ...names.filter((name) => name !== "seed")].map((name) => {
+  const of = (run, name) => (name === "seed" ? run.seed : run.settings[name] ?? run.defaults[name]);
+  const named = (key) => [...new Set(runs.flatMap((run) => Object.keys(run[key])))];
+  const rows = (names) => names.map((name) => {
     const differs = new Set(runs.map((run) => of(run, name))).size > 1;
     return make("tr", {}, make("th", { scope: "row" }, name), ...runs.map((run) => make("td", { class: differs ? "differs" : null }, of(run, name) ?? "–")));
   });
-  return table([make("th", { scope: "col" }, "setting"), ...runs.map((run) => make("th", { scope: "col" }, swatch(run), " ", run.run))], rows);
+  const head = () => [make("th", { scope: "col" }, "setting"), ...runs.map((run) => make("th", { scope: "col" }, swatch(run), " ", run.run))];
+  const given = named("settings").filter((name) => name !== "seed");
+  const others = named("defaults").filter((name) => name !== "seed" && !given.includes(name));
+  const all = table(head(), rows(["seed", ...given]));
+  if (!others.length) return all;
+  return make("div", {}, all, make("details", {}, make("summary", {}, "defaults: settings that no run was given"), table(head(), rows(others))));
 }
 
 function sparkline(curve) {

@@ -1,0 +1,207 @@
+#!/usr/bin/python3
+"""psgd compare as a user runs it, and runs that diverge or skip steps: nothing fails in silence."""
+import json
+import os
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+SOURCE, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
+PSGD = str(BUILD / "psgd")
+ENVIRONMENT = dict(os.environ, OMP_NUM_THREADS="1")
+SMALL = ["--data", "digits", "--samples", 300, "--batch", 20, "--epochs", 3, "--hidden", 8, "--log-every", 4]
+
+
+def call(*words, code=0):
+    done = subprocess.run([PSGD, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT, timeout=300)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def records(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def last_loss(run):
+    """The mean training loss over the records of the last twentieth of the steps, computed apart."""
+    points = [r for r in records(run) if r["kind"] == "point" and r["split"] == "train"]
+    total, covered, sum_ = points[-1]["step"], 0, 0.0
+    for i in range(len(points) - 1, -1, -1):
+        if 20 * covered >= total:
+            break
+        own = points[i]["step"] - (points[i - 1]["step"] if i else 0)
+        sum_, covered = sum_ + own * points[i]["loss"], covered + own
+    return sum_ / covered
+
+
+def write_npy(path, shape, values):
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() +
+                     struct.pack(f"<{len(values)}f", *values))
+
+
+class Compare(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.at = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def compare(self, *more):
+        return ["compare", "mlp", *SMALL, "--out", self.at / "out", "--optimizers",
+                "psgd-newton:lr=default,psgd:criterion=fisher:group=kron(tri,tri):lr=0.01,adam", "--lr",
+                "0.001,0.01,1e9", "--seeds", 3, *more]
+
+    def test_table_and_json_agree_with_the_logs(self):
+        said = call(*self.compare()).stdout.splitlines()
+        found = json.loads((self.at / "out/compare.json").read_text())
+        self.assertEqual([row["optimizer"] for row in found["optimizers"]],
+                         ["psgd-newton:lr=default", "psgd:criterion=fisher:group=kron(tri,tri):lr=0.01", "adam"])
+        for line, row in zip(said[1:], found["optimizers"]):
+            self.assertTrue(line.startswith(row["optimizer"] + " "), line)
+            losses = [last_loss(self.at / "out" / run["folder"]) for run in row["runs"]]
+            self.assertEqual([run["seed"] for run in row["runs"]], ["0", "1", "2"])
+            for run, loss in zip(row["runs"], losses):
+                self.assertAlmostEqual(run["loss"], loss, places=7)
+                final = records(self.at / "out" / run["folder"])[-1]
+                self.assertAlmostEqual(run["test_error"], final["test_error"], places=7)
+            words = line[len(row["optimizer"]):].split()
+            self.assertAlmostEqual(float(words[1]), statistics.median(losses), places=4)
+            self.assertEqual(words[0], row["lr"])
+        adam = found["optimizers"][2]
+        self.assertEqual([run["lr"] for run in adam["trials"]], ["0.001", "0.01", "1e9"])
+        self.assertEqual([run["diverged"] for run in adam["trials"]], [False, False, True])
+        best = min(adam["trials"][:2], key=lambda run: run["loss"])
+        self.assertEqual({run["lr"] for run in adam["runs"]}, {best["lr"]})
+        self.assertIn("best of 3 learning rates, of which 1 diverged", said[3])
+        page = (self.at / "out/report.html").read_text()
+        self.assertIn("adam, lr 0.01, seed 0", page)
+        self.assertIn('"diverged":1', page)
+
+    def test_all_settings_are_recorded(self):
+        call(*self.compare())
+        header = records(self.at / "out/adam-lr0.01-seed0")[0]
+        self.assertEqual(header["settings"]["lr"], "0.01")
+        for name, value in {"batch": None, "beta1": "0.9", "beta2": "0.999", "epsilon": "1e-8", "dtype": "f32"}.items():
+            self.assertEqual(header["defaults"].get(name), value)
+        self.assertNotIn("group", header["defaults"])
+        header = records(self.at / "out/psgd-newton-lr-default-seed1")[0]
+        self.assertEqual(header["seed"], "1")
+        for name in ("lr", "group", "criterion", "step", "momentum", "init", "max-skipped"):
+            self.assertIn(name, header["defaults"])
+        self.assertEqual(header["defaults"]["criterion"], "newton")
+
+    def test_a_second_time_repeats_nothing(self):
+        first = call(*self.compare())
+        logs = sorted(self.at.glob("out/*/metrics.jsonl"))
+        before = [log.stat().st_mtime_ns for log in logs]
+        again = call(*self.compare())
+        self.assertEqual(first.stdout, again.stdout)
+        self.assertEqual(before, [log.stat().st_mtime_ns for log in logs])
+        refused = call(*self.compare("--hidden", 9), code=2)
+        self.assertIn("other settings", refused.stderr)
+
+    def test_interrupted_and_resumed(self):
+        words = self.compare("--epochs", 40)
+        run = subprocess.Popen([PSGD, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=ENVIRONMENT)
+        deadline = time.time() + 60
+        while not list(self.at.glob("out/*/metrics.jsonl")) and time.time() < deadline:
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("the same command resumes", said)
+        self.assertFalse((self.at / "out/compare.json").exists())
+        call(*words)
+        found = json.loads((self.at / "out/compare.json").read_text())
+        self.assertEqual({run["steps"] for row in found["optimizers"] for run in row["runs"]}, {600})
+
+    def test_every_learning_rate_diverges(self):
+        said = call("compare", "mlp", *SMALL, "--out", self.at / "out", "--optimizers", "momentum", "--lr", "1e8,1e9",
+                    "--seeds", 3).stdout
+        self.assertIn("diverged on 1 of 1 seeds", said)
+
+    def test_wrong_use(self):
+        for words, sentence in (([], "one MODEL"), (["mlp"], "--data"), (["mlp", *SMALL, "--lr", "0.1,x"], "'x'"),
+                                (["mlp", *SMALL, "--optimizers", "adam,adam"], "twice"),
+                                (["mlp", *SMALL, "--optimizers", "adm"], "did you mean adam?"),
+                                (["mlp", *SMALL, "--optimizers", "adam:lr"], "option=value"),
+                                (["mlp", *SMALL, "--seeds", "0"], "--seeds"),
+                                (["mlp", *SMALL, "--optimizer", "adam"], "did you mean --optimizers?")):
+            with self.subTest(words=words):
+                done = call("compare", *words, "--out", self.at / "out", code=2)
+                self.assertIn(sentence, done.stderr)
+                self.assertEqual(done.stderr.splitlines()[-1][:6], "psgd: ")
+        self.assertFalse((self.at / "out").exists())
+
+    def test_help_has_the_defaults_of_every_method(self):
+        for verb in ("compare", "train", "minimize"):
+            said = call(verb, "--help").stdout
+            self.assertRegex(said, r"(?m)^  adamw +lr 0.001, .*decay 0.01.*beta2 0.999")
+            self.assertRegex(said, r"(?m)^  psgd +lr ")
+        self.assertIn("adamw", subprocess.run([PSGD, "--man"], capture_output=True, text=True, check=True).stdout)
+
+
+class Silence(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.at = Path(self.folder.name)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def test_divergence_ends_a_run_with_a_sentence(self):
+        done = call("train", "mlp", *SMALL, "--optimizer", "sgd", "--lr", 1e6, "--out", self.at / "run", code=1)
+        self.assertRegex(done.stderr, r"^psgd: the run diverged at step \d+: its loss is .*, and was .*; a smaller --lr")
+        self.assertEqual(done.stderr.count("\n"), 1)
+        log = records(self.at / "run")
+        self.assertEqual((log[-1]["kind"], log[-1]["diverged"]), ("final", 1))
+        self.assertFalse((self.at / "run/weights.safetensors").exists())
+        # The run can be taken up from its last checkpoint with another step size.
+        call("resume", self.at / "run", "--lr", 0.01)
+        self.assertNotIn("diverged", records(self.at / "run")[-1])
+
+    def samples(self, bad):
+        """60 samples of which these are so large that products overflow."""
+        x = [3.4e38 if i in bad else ((i + j) % 7 - 3) / 8 for i in range(60) for j in range(64)]
+        write_npy(self.at / "x.npy", (60, 64), x)
+        write_npy(self.at / "y.npy", (60,), [float(i % 2) for i in range(60)])
+        return ["train", "mlp", "--data", f"npy:{self.at}/x.npy,{self.at}/y.npy", "--batch", 6, "--epochs", 8, "--holdout", 0.02,
+                "--optimizer", "momentum", "--lr", 0.001, "--out", self.at / "run"]
+
+    def test_first_skipped_step_warns_and_the_run_ends(self):
+        done = call(*self.samples(bad={12}))
+        self.assertRegex(done.stderr, r"^psgd: warning: step \d+ was skipped: .* not finite")
+        self.assertEqual(done.stderr.count("warning"), 1)
+        final = records(self.at / "run")[-1]
+        self.assertGreaterEqual(final["skipped_steps"], 1)
+
+    def test_too_many_skipped_steps_in_a_row_end_the_run(self):
+        done = call(*self.samples(bad=set(range(60))), "--max-skipped", 5, code=1)
+        lines = done.stderr.splitlines()
+        self.assertIn("was skipped", lines[0])
+        self.assertIn("6 steps in a row were skipped (option max-skipped is 5)", lines[1])
+        self.assertEqual(len(lines), 2)
+        self.assertEqual(records(self.at / "run")[-1]["diverged"], 1)
+
+    def test_minimize_says_so(self):
+        table = call("minimize", "rosenbrock", "--compare", "sgd:lr=1,lbfgs,adam").stdout.splitlines()
+        self.assertTrue(table[1].endswith("diverged"), table[1])
+        self.assertNotIn("nan", table[1])
+        self.assertTrue(table[2].endswith(" converged"), table[2])
+        self.assertTrue(table[3][-1].isdigit(), table[3])
+        self.assertIn("diverged after 1 iterations", call("minimize", "rosenbrock", "--method", "sgd", "--lr", 1,
+                                                          code=1).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
