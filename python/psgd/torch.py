@@ -9,6 +9,7 @@ The optimizer itself is the C library's, one for each dtype in each param group.
 and Hessian-vector products."""
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from difflib import get_close_matches
 from functools import partial
@@ -62,8 +63,8 @@ class PSGD(torch.optim.Optimizer):
     ``nn.Embedding(sparse=True)``, stay sparse: criterion fisher, a group kron(diag,G), scan or scaw; ``rows`` is lazy
     unless set.
 
-    A step whose gradient or Hv is not finite changes no parameter; ``skipped`` counts them and ``note`` says why. More
-    than ``max_skipped`` (20) in a row raise NotFiniteError.
+    A step whose gradient or Hv is not finite changes no parameter; ``skipped`` counts them and ``note`` says why. The
+    first is a warning; more than ``max_skipped`` (20) in a row raise NotFiniteError.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class PSGD(torch.optim.Optimizer):
         self._context = context
         self._lists: List[TensorList] = []
         self._products = Products()
-        self.skipped, self.note = 0, ""
+        self.skipped, self.note, self._skipped_in_row = 0, "", 0
 
     @staticmethod
     def options() -> str:
@@ -216,14 +217,27 @@ class PSGD(torch.optim.Optimizer):
             for each in ready if len(ready) > 1 else ():  # all of them move, or none
                 status = each.check()
                 if status == NotFiniteError.status:
-                    self.skipped, self.note = self.skipped + 1, str(error(status))
+                    self._skip(str(error(status)))
                     return loss
                 finish(self._context, status)
-            for each in ready:
-                why = each.step()
-                if why:
-                    self.skipped, self.note = self.skipped + 1, why
+            reasons = [why for why in [each.step() for each in ready] if why]
+        if reasons:
+            self._skip(reasons[0])
+        else:
+            self._skipped_in_row = 0
         return loss
+
+    def _skip(self, why: str) -> None:
+        """Counts a step that was skipped: the first is a warning, too many in a row are an error."""
+        self.skipped, self.note, self._skipped_in_row = self.skipped + 1, why, self._skipped_in_row + 1
+        limits = [group.get("max_skipped") for group in self.param_groups]
+        limit = min(20 if given is None else int(given) for given in limits)
+        if self._skipped_in_row > limit:
+            count = self._skipped_in_row
+            raise NotFiniteError(f"{count} steps in a row were skipped (option max-skipped is {limit}): {why}")
+        if self.skipped == 1:
+            what = f"a step was skipped: {why}; more than {limit} in a row (max_skipped) are an error, skipped counts all"
+            warnings.warn(what, RuntimeWarning, stacklevel=4)
 
     def _evaluate(self, closure: Any) -> Tuple[Any, List[Dict[int, Optional[Tensor]]]]:
         """The loss, after which every parameter has its gradient, and Hv by id for each pair (v, Hv) that is wanted."""

@@ -2,6 +2,7 @@
 import copy
 import io
 import pickle
+import warnings
 from functools import partial
 
 import numpy as np
@@ -452,10 +453,22 @@ def test_param_groups_move_together_or_not_at_all():
     assert opt.preconditioner(params[1]).dtype == np.float64 and all((p < 1).all() for p in params)
     before = [p.detach().clone() for p in params]
     params[2].grad[0] = float("nan")
-    opt.step()
+    with pytest.warns(RuntimeWarning, match="a step was skipped: .* not finite"):
+        opt.step()
     assert opt.skipped == 1 and "shape (2,)" in opt.note and all(map(torch.equal, before, params))
+    with warnings.catch_warnings():  # there is one warning
+        warnings.simplefilter("error")
+        opt.step()
+        opt.step()
+    with pytest.raises(psgd.NotFiniteError, match="4 steps in a row were skipped .*max-skipped is 3"):
+        opt.step()
+    params[2].grad[0] = 1
+    opt.step()
+    assert not all(map(torch.equal, before, params))
+    params[2].grad[0] = float("nan")
+    opt.step()  # the first in a row again
     single = psgd.torch.PSGD(params[2:], 0.1, max_skipped=3)
-    with pytest.raises(psgd.NotFiniteError, match="max-skipped is 3"):
+    with pytest.raises(psgd.NotFiniteError, match="max-skipped is 3"), pytest.warns(RuntimeWarning):
         for _ in range(4):
             single.step()
     assert single.skipped == 3

@@ -303,9 +303,25 @@ static void updates_with_a_probability(void **state)
     check_updates((with){{"update-probability", "0"}}, never, 1);
 }
 
+/* loss - first > 10^4 (1 + |first|), or not finite. */
+static void divergence_is_relative_to_the_start(void **state)
+{
+    (void)state;
+    assert_false(psgd_diverged(3, 40003)); /* 10^4 (1 + 3) above: the bound itself */
+    assert_true(psgd_diverged(3, 40003.1));
+    assert_false(psgd_diverged(-3, 39997));
+    assert_true(psgd_diverged(-3, 39997.1));
+    assert_false(psgd_diverged(1e20, 1e24));
+    assert_false(psgd_diverged(3, -1e30));
+    assert_true(psgd_diverged(3, NAN));
+    assert_true(psgd_diverged(3, INFINITY));
+    assert_true(psgd_diverged(3, -INFINITY));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(divergence_is_relative_to_the_start),
         cmocka_unit_test(momentum_nesterov_and_what_is_whitened),
         cmocka_unit_test(powers_of_p),
         cmocka_unit_test(clipping_by_element_rms_and_norm),
