@@ -252,30 +252,12 @@ psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
     return status;
 }
 
-static psgd_status read_file(const psgd_context *context, const char *path, char **bytes, int64_t *count)
-{
-    FILE *stream = fopen(path, "rb");
-    if (!stream) return psgd__fail(PSGD_ERR_IO, "cannot open %s", path);
-    psgd_status status = PSGD_OK;
-    *count = fseeko(stream, 0, SEEK_END) ? -1 : (int64_t)ftello(stream);
-    rewind(stream);
-    if (*count < 0) {
-        status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
-    } else if (!(*bytes = psgd__alloc(context, *count, 1))) {
-        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the %lld bytes of %s", (long long)*count, path);
-    } else if (fread(*bytes, 1, (size_t)*count, stream) != (size_t)*count) {
-        status = psgd__fail(PSGD_ERR_IO, "cannot read %s", path);
-    }
-    fclose(stream);
-    return status;
-}
-
 psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)
 {
     if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "load needs an optimizer and a path");
-    char *bytes = NULL;
+    unsigned char *bytes = NULL;
     int64_t count = 0;
-    psgd_status status = read_file(self->context, path, &bytes, &count);
+    psgd_status status = psgd__file_read_whole(self->context, path, &bytes, &count);
     if (status == PSGD_OK) {
         status = psgd_optimizer_state_load(self, count, bytes);
         if (status != PSGD_OK) status = psgd__fail_in(status, "%s", path);
