@@ -36,7 +36,7 @@ static psgd_status read_budget(const char *word, psgd_options *options)
 {
     static const char units[] = "kMGT";
     char *end;
-    double number = strtod(word, &end);
+    double number = psgd__to_number(word, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (end != word && number >= 0 && !strcmp(end, "x")) return psgd_options_set_number(options, "budget", number);
     for (long i = unit ? unit - units : -1; i >= 0; i--) number *= 1000;

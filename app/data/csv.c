@@ -1,5 +1,6 @@
 /* Tables in text: one sample a line, numbers between commas, semicolons, tabs or spaces, the label last. A first line
  * that is not numbers is taken for a heading. */
+#include "core/text.h"
 #include "data/format/gzip.h"
 #include "data/samples_table.h"
 
@@ -19,7 +20,7 @@ static int64_t read_line(char *line, float *row, int64_t max)
     int64_t count = 0;
     for (char *at = line; *at;) {
         char *end;
-        double value = strtod(at, &end);
+        double value = psgd__to_number(at, &end);
         if (end == at || !isfinite(value)) return -1;
         if (row && count < max) row[count] = (float)value;
         count++;

@@ -4,6 +4,7 @@
  * aligned address cannot hold the shift (up to 80), so a pointer to the block is kept there instead. */
 #include "core/memory.h"
 #include "core/context.h"
+#include "core/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,11 +87,11 @@ bool psgd__grow(const psgd_context *context, void *array, int64_t need, int64_t 
     return true;
 }
 
-char *psgd__strdup(const psgd_context *context, const char *text)
+char *psgd__strdup(const psgd_context *context, const char *chars)
 {
-    size_t bytes = strlen(text) + 1;
+    size_t bytes = strlen(chars) + 1;
     char *copy = psgd__alloc(context, (int64_t)bytes, 1);
-    if (copy) memcpy(copy, text, bytes);
+    if (copy) memcpy(copy, chars, bytes);
     return copy;
 }
 
@@ -104,7 +105,7 @@ static double number_in(const char *path, const char *word)
     while (file && isinf(number) && fgets(line, sizeof line, file)) {
         if (strncmp(line, word, strlen(word)) != 0) continue;
         char *end, *from = line + strlen(word);
-        double here = strtod(from, &end);
+        double here = psgd__to_number(from, &end);
         if (end > from) number = here;
     }
     if (file) fclose(file);

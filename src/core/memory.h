@@ -17,7 +17,7 @@ void psgd__free(const psgd_context *context, void *memory);
  * On failure, false, nothing has changed. */
 bool psgd__grow(const psgd_context *context, void *array, int64_t need, int64_t *room, size_t size);
 
-char *psgd__strdup(const psgd_context *context, const char *text);
+char *psgd__strdup(const psgd_context *context, const char *chars);
 
 /* PSGD_OK where the machine can still give so many bytes, by its own word and within the limits of this process; else
  * a sentence with both numbers, ending in the advice. */

@@ -80,15 +80,15 @@ psgd_status psgd_options_set(psgd_options *options, const char *name, const char
 psgd_status psgd_options_set_number(psgd_options *options, const char *name, double value)
 {
     char digits[32];
-    snprintf(digits, sizeof digits, "%.17g", value);
+    psgd__print(digits, sizeof digits, "%.17g", value);
     return psgd_options_set(options, name, digits);
 }
 
 static psgd_status refuse_range(const option_row *row, const char *value)
 {
     char min[40] = "", max[40] = "";
-    if (row->min > -HUGE_VAL) snprintf(min, sizeof min, "%s %g", row->above ? "above" : "at least", row->min);
-    if (row->max < HUGE_VAL) snprintf(max, sizeof max, "%s %g", row->below ? "below" : "at most", row->max);
+    if (row->min > -HUGE_VAL) psgd__print(min, sizeof min, "%s %g", row->above ? "above" : "at least", row->min);
+    if (row->max < HUGE_VAL) psgd__print(max, sizeof max, "%s %g", row->below ? "below" : "at most", row->max);
     return psgd__fail(PSGD_ERR_ARGUMENT, "option %s must be %s%s%s, not %s", row->name, min,
                       *min && *max ? " and " : "", max, value);
 }

@@ -1,5 +1,6 @@
 /* Status texts and the per-thread sentence of the last failure. */
 #include "core/status.h"
+#include "core/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,7 +40,7 @@ psgd_status psgd__fail(psgd_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
+    psgd__vprint(sentence, sizeof sentence, format, args);
     va_end(args);
     return status;
 }
@@ -51,7 +52,7 @@ psgd_status psgd__fail_in(psgd_status status, const char *format, ...)
 
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(sentence, sizeof sentence, format, args);
+    int used = psgd__vprint(sentence, sizeof sentence, format, args);
     va_end(args);
     if (used >= 0 && (size_t)used < sizeof sentence) {
         snprintf(sentence + used, sizeof sentence - (size_t)used, ": %.900s", inner);

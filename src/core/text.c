@@ -15,13 +15,13 @@ void psgd__text_add(text *to, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int more = vsnprintf(NULL, 0, format, args);
+    int more = psgd__vprint(NULL, 0, format, args);
     va_end(args);
     if (more < 0 || !psgd__grow(to->context, &to->chars, to->length + more + 1, &to->room, 1)) {
         psgd__text_free(to);
         to->failed = true;
     } else {
-        vsnprintf(to->chars + to->length, (size_t)more + 1, format, again);
+        psgd__vprint(to->chars + to->length, (size_t)more + 1, format, again);
         to->length += more;
     }
     va_end(again);
@@ -76,7 +76,7 @@ suggestion psgd__suggest(const char *prefix, const char *word, const char *const
 bool psgd__parse_number(const char *word, double *number)
 {
     char *end;
-    *number = strtod(word, &end);
+    *number = psgd__to_number(word, &end);
     return end != word && !*end && isfinite(*number);
 }
 

@@ -2,7 +2,9 @@
 #ifndef PSGD_CORE_TEXT_H
 #define PSGD_CORE_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/status.h"
@@ -25,6 +27,12 @@ typedef struct suggestion {
 
 /* "; did you mean NAME?", NAME the candidate nearest to word in edit distance, with a prefix; "" where none is near. */
 suggestion psgd__suggest(const char *prefix, const char *word, const char *const *candidates, int count);
+
+/* snprintf, vsnprintf and strtod, but as in the C locale: a decimal comma of the program's is not ours to write or
+ * read. */
+int psgd__print(char *to, size_t room, const char *format, ...) PSGD_PRINTF(3, 4);
+int psgd__vprint(char *to, size_t room, const char *format, va_list args) PSGD_PRINTF(3, 0);
+double psgd__to_number(const char *word, char **end);
 
 /* The whole word as a finite number, or as an integer; false where it is not one. */
 bool psgd__parse_number(const char *word, double *number);

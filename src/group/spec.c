@@ -123,7 +123,7 @@ static psgd_status parse_number(parser *p, spec *node)
 {
     skip_space(p);
     char *end;
-    node->number = strtod(p->at, &end);
+    node->number = psgd__to_number(p->at, &end);
     if (end == p->at || !(node->number >= 0 && node->number <= 1e9) || node->number != (double)(int64_t)node->number) {
         return psgd__fail(PSGD_ERR_SPEC, "%s takes one whole number, as in %s(10) (column %d)", node->kind->name,
                           node->kind->name, column(p));

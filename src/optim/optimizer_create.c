@@ -43,7 +43,7 @@ int psgd_optimizer_option(const char *method, int index, psgd_option_info *optio
     if (method && !*option->default_value) {
         optim_settings set = presets(psgd__method_kind_f64(m));
         double value = *(double *)((char *)&set + psgd__optim_options[index].offset);
-        snprintf(option->default_value, sizeof option->default_value, "%.15g", value);
+        psgd__print(option->default_value, sizeof option->default_value, "%.15g", value);
     }
     return 1;
 }

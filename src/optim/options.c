@@ -126,7 +126,7 @@ psgd_status psgd_optimizer_set_number(psgd_optimizer *self, const char *option, 
     }
     char digits[32];
     optim_settings set = self->settings;
-    snprintf(digits, sizeof digits, "%.17g", value);
+    psgd__print(digits, sizeof digits, "%.17g", value);
     option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, &set},
                              {psgd__precond_options, psgd__precond_option_count, &set.fit}};
     PSGD_TRY(psgd__option_set(tables, 2, option, digits));
