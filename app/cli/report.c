@@ -2,14 +2,19 @@
 #include "cli/cli.h"
 #include "report/report.h"
 
+#include <sys/stat.h>
+
 static psgd_status write_all(const cli_args *args, report *from)
 {
     const char *out = cli_value(args, "out"), *figure = cli_value(args, "figure");
+    struct stat about;
     for (int i = 0; i < args->positional_count; i++) PSGD_TRY(psgd__report_add(from, args->positional[i]));
     if (out || !figure) {
         out = out ? out : "report.html";
         PSGD_TRY(psgd__report_page(from, out));
-        printf("%s: %d run%s\n", out, from->run_count, from->run_count == 1 ? "" : "s");
+        /* Not after the page itself, where that goes to a pipe. */
+        FILE *lines = stat(out, &about) == 0 && S_ISREG(about.st_mode) ? stdout : stderr;
+        fprintf(lines, "%s: %d run%s\n", out, from->run_count, from->run_count == 1 ? "" : "s");
     }
     if (!figure) return PSGD_OK;
     const char *against = cli_value(args, "against");

@@ -89,7 +89,10 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
     PSGD_TRY(psgd_graph_create(context, dtype, graph));
     model_nodes m = kind->build(*graph, shape, settings);
     if (settings->l2 > 0) m.loss = penalised(*graph, m.loss, settings->l2);
-    psgd_status status = psgd_graph_finish(*graph, m.loss);
+    bool fits = settings->parameters == 0 || settings->parameters == psgd_graph_parameters(*graph);
+    psgd_status status = fits ? psgd_graph_finish(*graph, m.loss)
+                              : psgd__fail(PSGD_ERR_FORMAT, "%lld parameters do not fit the settings, which make %lld",
+                                           (long long)settings->parameters, (long long)psgd_graph_parameters(*graph));
     if (status != PSGD_OK) {
         psgd_graph_free(*graph);
         *graph = NULL;

@@ -25,6 +25,7 @@ typedef struct model_settings {
     bool normalise;             /* batch normalisation, in AlexNet */
     bool untied, row_gradients; /* of the language model */
     bool logits;                /* no option: the language model's output is wanted */
+    int64_t parameters;         /* no option: how many there must be; 0: any number */
 } model_settings;
 
 extern const option_row psgd__model_options[];

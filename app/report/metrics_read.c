@@ -29,8 +29,17 @@ static double number_of(const cJSON *record, const char *name)
     return cJSON_IsNumber(item) ? item->valuedouble : 0;
 }
 
+/* As an integer; what is none, or has no exact place among them, counts as the nearest limit. */
+static int64_t count_of(const cJSON *record, const char *name)
+{
+    const double max = 9007199254740992.0; /* 2^53 */
+    double number = number_of(record, name);
+    return number >= max ? (int64_t)max : number >= 0 ? (int64_t)number : 0;
+}
+
 static psgd_status copy_settings(const metrics_run *run, const cJSON *settings, metrics_setting **list, int *count)
 {
+    if (settings && !cJSON_IsObject(settings)) return psgd__fail(PSGD_ERR_FORMAT, "its settings are not an object");
     *list = psgd__alloc(run->context, cJSON_GetArraySize(settings), sizeof **list);
     if (!*list) return no_memory();
     const cJSON *item;
@@ -65,7 +74,7 @@ static psgd_status read_header(metrics_run *run, const cJSON *record)
     run->method = psgd__strdup(run->context, method);
     run->task = psgd__strdup(run->context, task ? task : "");
     if (!run->run || !run->method || !run->task) return no_memory();
-    run->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)fmax(0, number_of(record, "seed"));
+    run->seed = seed ? strtoull(seed, NULL, 10) : (uint64_t)count_of(record, "seed");
     const cJSON *given = cJSON_GetObjectItemCaseSensitive(record, "settings");
     const cJSON *others = cJSON_GetObjectItemCaseSensitive(record, "defaults");
     PSGD_TRY(copy_settings(run, given, &run->settings, &run->setting_count));
@@ -150,9 +159,8 @@ static psgd_status read_record(metrics_run *run, const cJSON *record)
     const char *kind = string_of(record, "kind");
     if (!kind || !cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(record, "step")))
         return psgd__fail(PSGD_ERR_FORMAT, "a record without a kind or a step");
-    metrics_time when = {.step = (int64_t)number_of(record, "step"),
-                         .epoch = number_of(record, "epoch"),
-                         .seconds = number_of(record, "seconds")};
+    metrics_time when = {
+        .step = count_of(record, "step"), .epoch = number_of(record, "epoch"), .seconds = number_of(record, "seconds")};
     run->last = when;
     if (!strcmp(kind, "final")) return read_final(run, record);
     if (strcmp(kind, "point") != 0 && strcmp(kind, "health") != 0)

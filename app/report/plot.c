@@ -1,4 +1,5 @@
-/* The figure becomes a gnuplot script with its data inside. */
+/* The figure becomes a gnuplot script with its data inside. Nothing that comes from data is ever evaluated by gnuplot
+ * or by a shell. */
 #include "report/plot.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -22,15 +23,22 @@ static const char *colour_of(const plot_series *series)
     return series->colour < 0 ? "888888" : palette[series->colour % COUNT];
 }
 
-/* Adds before, "word" as gnuplot quotes it, and after. */
+/* Adds before, the word as a string of gnuplot's, and after. Between single quotes gnuplot evaluates nothing: neither
+ * backslashes nor, in backquotes, commands of the shell. Control characters would end the line or the string. */
 static void add_quoted(text *to, const char *before, const char *word, const char *after)
 {
-    psgd__text_add(to, "%s\"", before);
+    psgd__text_add(to, "%s'", before);
     for (; *word; word++) {
-        bool escaped = *word == '\n' || *word == '"' || *word == '\\';
-        psgd__text_add(to, escaped ? "\\%c" : "%c", *word == '\n' ? 'n' : *word);
+        unsigned char c = (unsigned char)*word;
+        if (c == '\n') {
+            psgd__text_add(to, "'.\"\\n\".'");
+        } else if (c == '\'') {
+            psgd__text_add(to, "''");
+        } else {
+            psgd__text_add(to, "%c", c < 32 || c == 127 ? ' ' : c);
+        }
     }
-    psgd__text_add(to, "\"%s", after);
+    psgd__text_add(to, "'%s", after);
 }
 
 static void add_data(text *to, const plot_series *series, int index)
@@ -104,14 +112,13 @@ static void add_panel(text *to, const plot_figure *figure, int index, int first_
     psgd__text_add(to, panel->series_count ? "\n" : "");
 }
 
-/* One terminal's worth: everything after the data. */
-static void add_page(text *to, const plot_figure *figure, const char *terminal, const char *path)
+/* Everything after the data. */
+static void add_page(text *to, const plot_figure *figure, const char *terminal)
 {
     int width = figure->width > 0 ? figure->width : 900, height = figure->height > 0 ? figure->height : 540;
     double top = 28; /* pixels above the panels */
     for (const char *line = figure->title; line; line = strchr(line + 1, '\n')) top += 20;
     psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\n", terminal, width, height);
-    add_quoted(to, "set output ", path, "\n");
     psgd__text_add(to,
                    "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
                    "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset key top right noenhanced samplen 2\n"
@@ -125,15 +132,24 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal, 
         add_panel(to, figure, i, data);
         data += figure->panels[i].series_count;
     }
-    psgd__text_add(to, "unset multiplot\nset output\n");
+    psgd__text_add(to, "unset multiplot\n");
 }
 
-/* Runs gnuplot on the script. What it has to complain of goes to the standard error of the process. */
-static psgd_status run_gnuplot(const char *script)
+/* gnuplot with these two files as its standard input and output: neither has a name that data could be part of. What it
+ * has to complain of goes to the standard error of the process. */
+static psgd_status run_gnuplot(FILE *script, FILE *image)
 {
-    char program[] = "gnuplot", *words[] = {program, (char *)script, NULL};
+    char program[] = "gnuplot", input[] = "-", *words[] = {program, input, NULL};
     pid_t child = -1;
-    int error = posix_spawnp(&child, program, NULL, NULL, words, environ), outcome = 0;
+    int outcome = 0;
+    posix_spawn_file_actions_t files;
+    int error = posix_spawn_file_actions_init(&files);
+    if (!error) {
+        error = posix_spawn_file_actions_adddup2(&files, fileno(script), STDIN_FILENO);
+        if (!error) error = posix_spawn_file_actions_adddup2(&files, fileno(image), STDOUT_FILENO);
+        if (!error) error = posix_spawnp(&child, program, &files, NULL, words, environ);
+        posix_spawn_file_actions_destroy(&files);
+    }
     if (error) {
         return psgd__fail(PSGD_ERR_IO, "cannot start gnuplot, which draws the figures (package gnuplot-nox): %s",
                           strerror(error));
@@ -143,60 +159,69 @@ static psgd_status run_gnuplot(const char *script)
     return psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure");
 }
 
-static psgd_status take_place(const char *partial, const char *path)
-{
-    if (rename(partial, path) == 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_IO, "cannot write %s: %s", path, strerror(errno));
-}
-
-static void add_script(text *to, const plot_figure *figure, const char *const images[2])
+static void add_script(text *to, const plot_figure *figure, const char *terminal)
 {
     for (int i = 0, data = 0; i < figure->rows * figure->columns; i++) {
         const plot_panel *panel = &figure->panels[i];
         for (int k = 0; k < panel->series_count; k++) add_data(to, &panel->series[k], data++);
     }
-    add_page(to, figure, "svg font 'sans,13'", images[0]);
-    add_page(to, figure, "pngcairo font 'sans,10'", images[1]);
+    add_page(to, figure, terminal);
 }
 
-static psgd_status draw(const psgd_context *context, const plot_figure *figure, const char *path,
-                        const char *const images[2])
+static psgd_status refuse(const char *path)
+{
+    return psgd__fail(PSGD_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* The image to its file, which is not yet under its name. */
+static psgd_status store(const psgd_context *context, FILE *image, const char *path, file_writer *file)
+{
+    char bytes[65536];
+    PSGD_TRY(psgd__file_create(context, path, file));
+    int64_t total = 0;
+    rewind(image);
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes, image)) > 0; total += (int64_t)got) {
+        PSGD_TRY(psgd__file_write(file, bytes, (int64_t)got));
+    }
+    if (ferror(image)) return refuse(path);
+    return total > 0 ? psgd__file_finish(file) : psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure");
+}
+
+static psgd_status draw(const psgd_context *context, const plot_figure *figure, const char *terminal, const char *path,
+                        file_writer *file)
 {
     text script = {.context = context};
-    file_writer file;
-    add_script(&script, figure, images);
+    add_script(&script, figure, terminal);
     if (script.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", path);
-    psgd_status status = psgd__file_create(context, path, &file);
-    if (status == PSGD_OK) {
-        status = psgd__file_write(&file, script.chars, script.length);
-        if (status == PSGD_OK) status = psgd__file_finish(&file);
-        if (status == PSGD_OK) status = run_gnuplot(file.partial);
-        psgd__file_abandon(&file);
-    }
+    FILE *input = tmpfile(), *image = tmpfile();
+    bool ready = input && image && fwrite(script.chars, 1, (size_t)script.length, input) == (size_t)script.length &&
+                 fflush(input) == 0;
+    psgd_status status = ready ? PSGD_OK : refuse(path);
+    if (ready) rewind(input);
+    if (status == PSGD_OK) status = run_gnuplot(input, image);
+    if (status == PSGD_OK) status = store(context, image, path, file);
+    if (input) fclose(input);
+    if (image) fclose(image);
     psgd__text_free(&script);
     return status;
 }
 
 psgd_status psgd__plot_write(const psgd_context *context, const plot_figure *figure, const char *stem)
 {
-    enum { SVG, PNG, PARTIAL_SVG, PARTIAL_PNG, NAMES };
-    static const char *const suffixes[NAMES] = {".svg", ".png", ".partial.svg", ".partial.png"};
-    text names[NAMES];
-    bool failed = false;
-    for (int i = 0; i < NAMES; i++) {
-        names[i] = (text){.context = context};
-        psgd__text_add(&names[i], "%s%s", stem, suffixes[i]);
-        failed = failed || names[i].failed;
+    enum { KINDS = 2 };
+    static const struct {
+        const char *suffix, *terminal;
+    } kinds[KINDS] = {{".svg", "svg font 'sans,13'"}, {".png", "pngcairo font 'sans,10'"}};
+    file_writer files[KINDS] = {0};
+    psgd_status status = PSGD_OK;
+    for (int i = 0; status == PSGD_OK && i < KINDS; i++) {
+        text path = {.context = context};
+        psgd__text_add(&path, "%s%s", stem, kinds[i].suffix);
+        status = path.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", stem)
+                             : draw(context, figure, kinds[i].terminal, path.chars, &files[i]);
+        psgd__text_free(&path);
     }
-    psgd_status status = failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", stem) : PSGD_OK;
-    if (status == PSGD_OK) {
-        const char *images[2] = {names[PARTIAL_SVG].chars, names[PARTIAL_PNG].chars};
-        status = draw(context, figure, names[SVG].chars, images);
-        if (status == PSGD_OK) status = take_place(images[0], names[SVG].chars);
-        if (status == PSGD_OK) status = take_place(images[1], names[PNG].chars);
-        if (status != PSGD_OK) unlink(images[0]);
-        if (status != PSGD_OK) unlink(images[1]);
-    }
-    for (int i = 0; i < NAMES; i++) psgd__text_free(&names[i]);
+    for (int i = 0; status == PSGD_OK && i < KINDS; i++) status = psgd__file_publish(&files[i]);
+    for (int i = 0; i < KINDS; i++) psgd__file_abandon(&files[i]);
     return status;
 }

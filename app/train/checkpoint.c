@@ -2,13 +2,13 @@
  * what the task must find again (the vocabulary of a text). Arrays come first: they can be used where they are. */
 #include "train/checkpoint.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "data/format/gzip.h"
 
 static const char magic[8] = "psgdrun4";
 
@@ -119,17 +119,29 @@ static psgd_status check_file(const char *path, const unsigned char *bytes, int6
     return PSGD_OK;
 }
 
+/* What a run can have come to. */
+static bool is_progress(const train_progress *now)
+{
+    const int64_t max = INT64_C(1) << 53;
+    return now->step >= 0 && now->step <= max && now->record_count >= 0 && now->record_count <= now->step &&
+           now->epoch_count >= 0 && now->epoch_count <= now->step && isfinite(now->seconds) && now->seconds >= 0 &&
+           !isnan(now->best);
+}
+
 psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folder, checkpoint *file)
 {
     char path[4096];
     int64_t count, size;
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
     *file = (checkpoint){.context = context, .folder = folder};
-    PSGD_TRY(psgd__file_read(context, path, &file->bytes, &count));
+    PSGD_TRY(psgd__file_read_whole(context, path, &file->bytes, &count));
     PSGD_TRY(check_file(path, file->bytes, count));
     checkpoint_head head;
     memcpy(&head, file->bytes, sizeof head);
     file->now = head.now;
+    if (!is_progress(&file->now)) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: its counters are those of no run", path);
+    }
     char *lines = psgd__checkpoint_section(file, "settings", &size);
     if (!lines || lines[size - 1]) return psgd__fail(PSGD_ERR_FORMAT, "%s has no settings", path);
     file->setting_count = psgd__config_split(lines, file->settings);

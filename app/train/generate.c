@@ -23,6 +23,9 @@ static psgd_status read_vocabulary(speaker *self, const checkpoint *file)
 {
     int64_t bytes;
     const char *letters = psgd__checkpoint_section(file, "vocabulary", &bytes);
+    if (!letters || letters[bytes - 1]) {
+        return psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in %s has no vocabulary, or half of one", file->folder);
+    }
     for (int64_t at = 0; at < bytes; at += (int64_t)strlen(letters + at) + 1) {
         if (psgd__vocabulary_add(&self->words, letters + at, (int64_t)strlen(letters + at)) < 0)
             return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the vocabulary of '%s'", file->folder);
@@ -39,15 +42,16 @@ static psgd_status open_speaker(speaker *self, const checkpoint *file)
     }
     PSGD_TRY(read_vocabulary(self, file));
     model_shape shape = {.ndim = 1, .sample = {1}, .n = 1, .classes = self->words.count};
+    int64_t bytes, element = (int64_t)psgd_dtype_size(self->config.dtype);
+    self->theta = psgd__checkpoint_section(file, psgd__train_best_wins(&file->now) ? "best" : "weights", &bytes);
     model_settings settings = self->config.model;
+    settings.parameters = bytes / element; /* a model of any other size is refused before it takes memory */
     settings.logits = true;
     settings.row_gradients = false;
     settings.l2 = 0;
     PSGD_TRY(psgd__model_graph(self->context, self->config.kind, self->config.dtype, &shape, &settings, &self->graph,
                                &self->nodes));
-    int64_t bytes;
-    self->theta = psgd__checkpoint_section(file, psgd__train_best_wins(&file->now) ? "best" : "weights", &bytes);
-    if (bytes != psgd_graph_parameters(self->graph) * (int64_t)psgd_dtype_size(self->config.dtype))
+    if (bytes != psgd_graph_parameters(self->graph) * element)
         return psgd__fail(PSGD_ERR_FORMAT, "the weights of the run in %s do not fit its settings", file->folder);
     self->weight = psgd__alloc(self->context, self->words.count, sizeof *self->weight);
     return self->weight ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the model in '%s'", file->folder);
