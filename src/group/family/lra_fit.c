@@ -134,7 +134,7 @@ static void choose_d(lra_fitting *f, group_fit *how)
     if (!(f->max > 0)) return;
     double c = held(ask(f, 0, size_of_d, how), f->max, how);
     how->moved = true;
-    if (isfinite(c) && c * f->upper < 1 && c * f->max < 1e6) {
+    if (c < (double)REAL_MAX && c * f->upper < 1 && c * f->max < 1e6) {
         f->c_d = c;
     } else {
         how->skipped++;
@@ -205,7 +205,7 @@ static void choose_panel(lra_fitting *f, const double *M, group_fit *how)
     c = held(c, size_of_turn(f, spare), how);
     how->moved = true;
     follow(f, c, M, next);
-    bool sane = isfinite(c) && stays_inside(f, c, spare) && small_invert(r, next, (double *)M + r * r, spare);
+    bool sane = c < (double)REAL_MAX && stays_inside(f, c, spare) && small_invert(r, next, (double *)M + r * r, spare);
     for (int64_t i = 0; sane && i < 2 * r * f->pairs; i++) sane = fabs(c * f->turned[i]) < (double)REAL_MAX / 1e12;
     if (!sane) {
         how->skipped++;

@@ -178,7 +178,7 @@ static bool choose(half_step *s, int part, group_fit *how)
     if (!(a.sizes.largest > 0)) return false;
     s->c = how->step(how->data, &(group_part){.size = size_of_half, .data = &a, .index = part});
     how->moved = true;
-    bool sane = isfinite(s->c) && s->c * a.sizes.upper < 1 && s->c * a.sizes.largest < 1e6;
+    bool sane = s->c < (double)REAL_MAX && s->c * a.sizes.upper < 1 && s->c * a.sizes.largest < 1e6;
     if (!sane) how->skipped++;
     return sane;
 }

@@ -8,6 +8,7 @@
 #include "precond/update/update.h"
 #include "la/la.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron */
@@ -64,7 +65,7 @@ void update_step(update *u, group *unit, unit_measure *m)
         self->skipped++;
         return;
     }
-    bool sane = isfinite(c) && c * m->largest * (double)unit->mix < 1e9;
+    bool sane = c < (double)REAL_MAX && c * m->largest * (double)unit->mix < 1e9;
     bool surely_inside = c * m->spectral < 1; /* then I - tcR is invertible for all t in [0, 1] */
     if (!sane || !(surely_inside || unit->ops->inside(unit, (real)c, m->R))) {
         self->skipped++;
@@ -105,7 +106,8 @@ static double part_step(void *data, const group_part *part)
                            set->step);
 }
 
-/* A family with an update of its own. Its entries grow by less than half at a step. */
+/* A family with an update of its own. Its entries grow by less than half at a step. As a part of a sum it may see
+ * values that are small compared with those of other parts, which the common exponent is for. */
 static void fit_unit(update *u, group *unit, group_pair *pair)
 {
     psgd_precond *self = u->self;
@@ -113,8 +115,11 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
                         .record = &self->units[u->next++],
                         .weight = whiten_weight(u->exponent) / u->count};
     group_fit how = {.step = part_step, .data = &asked, .plain = self->settings.norm == NORM_NONE};
-    unit->ops->fit(unit, pair, &how);
-    int e = how.moved ? 0 : smallness(pair);
+    int e = self->unit_count > 1 ? smallness(pair) : 0;
+    if (!e) {
+        unit->ops->fit(unit, pair, &how);
+        e = how.moved ? 0 : smallness(pair);
+    }
     if (e) {
         magnify(pair, e);
         asked.weight = whiten_weight(u->exponent - e) / u->count;
