@@ -181,7 +181,7 @@ class TensorList:
             if all(grad is None or grad.layout is torch.strided for grad in grads):
                 g = unit.gather([grads], "gradient")
             else:
-                index, g = self._rows_of(grads)
+                index, g = self._rows_of(grads, unit.dtype)
                 if len(index) > unit.rows:
                     self._make_room(i, len(index))
                     return self.load(products)
@@ -198,7 +198,7 @@ class TensorList:
                 at.h[i] = unit.gather(hs, "h").data_ptr()
         return found
 
-    def _rows_of(self, grads: Sequence[Optional[Tensor]]) -> Tuple[Tensor, Tensor]:
+    def _rows_of(self, grads: Sequence[Optional[Tensor]], dtype: torch.dtype) -> Tuple[Tensor, Tensor]:
         """The rows that a sparse gradient has, and their values."""
         grad = grads[0]
         if self.group["criterion"] == "newton":
@@ -208,7 +208,7 @@ class TensorList:
         grad = grad.coalesce()
         if grad.sparse_dim() != 1:
             raise UnsupportedError("a sparse gradient must be sparse in its rows only, as that of nn.Embedding is")
-        return grad.indices()[0].contiguous(), grad.values().contiguous()
+        return grad.indices()[0].contiguous(), grad.values().to(dtype).contiguous()
 
     def _make_room(self, index: int, rows: int) -> None:
         """For row-sparse gradients of a tensor."""

@@ -282,6 +282,49 @@ def test_state_of_another_group_is_refused():
         other.load_state_dict(broken)
 
 
+def states_of(opt):
+    return {(i, key): value.clone() for i, entry in opt.state_dict()["state"].items() for key, value in entry.items()}
+
+
+@pytest.mark.parametrize("last", ["truncated", "damaged", "group"])
+def test_a_refused_state_changes_nothing(last):
+    net, data = small_net(), batch()
+    opt = psgd.torch.PSGD(net, 0.1, momentum=0.9)
+    train(net, opt, data, 3)
+    saved = copy.deepcopy(opt.state_dict())
+    train(net, opt, data, 3)
+    before, groups = states_of(opt), copy.deepcopy(opt.state_dict()["param_groups"])
+    final = saved["state"][max(saved["state"])]  # the tensors before it are in order
+    if last == "truncated":
+        final["tensor"] = final["tensor"][:-1]
+    elif last == "damaged":
+        final["tensor"][-20] ^= 1
+    else:
+        final["tensor"] = psgd.torch.PSGD([torch.ones(7)], 0.1).state_dict()["state"][0]["tensor"]
+    saved["param_groups"][0]["lr"] = 0.5
+    with pytest.raises(psgd.FormatError):
+        opt.load_state_dict(saved)
+    after = states_of(opt)
+    assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
+    assert opt.state_dict()["param_groups"] == groups
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_skipped_step_changes_counters_only(criterion, split):
+    params = [torch.nn.Parameter(torch.randn(3, 2)), torch.nn.Parameter(torch.randn(4))]
+    given = [{"params": [p]} for p in params] if split else params
+    opt = psgd.torch.PSGD(given, 0.1, criterion=criterion, momentum=0.9, update_every=1)
+    opt.step(lambda: sum((p**4).sum() for p in params))
+    before, old = states_of(opt), [p.detach().clone() for p in params]
+    opt.step(lambda: (params[0] ** 4).sum() + (params[1] ** 4).sum() * float("nan"))
+    assert opt.skipped == 1 and all(map(torch.equal, old, params))
+    for key, state in states_of(opt).items():
+        changed = (state != before[key]).nonzero().ravel()
+        if key[1] == "tensor":  # its counters are in the last 16 bytes of a header of 368; the checksum is last
+            assert all(352 <= at < 368 or at >= len(state) - 8 for at in changed.tolist()), (key, changed)
+
+
 def test_zero_grad_and_missing_gradients():
     used, unused = torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))
     for criterion in ("fisher", "newton"):
@@ -489,6 +532,22 @@ def test_autograd_learns_of_the_step_and_dtypes_may_change():
     assert weight.dtype == torch.float64 and (weight < before).all()
 
 
+@pytest.mark.parametrize("hv", ["exact", "difference"])
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
+def test_newton_follows_a_model_that_changes_its_dtype(dtypes, hv):
+    nets = [small_net(dtypes[0]) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    data = batch(dtypes[0])
+    for net, dtype in zip(nets, dtypes):
+        opt = psgd.torch.PSGD(net, 0.05, criterion="newton", hv=hv, fold_bias=True)
+        train(net, opt, data, 3)
+        net.to(dtype)
+        train(net, opt, (data[0].to(dtype), data[1]), 5)
+        assert opt.skipped == 0
+    for one, other in zip(*(net.parameters() for net in nets)):
+        torch.testing.assert_close(one.detach().double(), other.detach().double(), rtol=1e-2, atol=1e-3)
+
+
 def sparse_pair(dtype=torch.float64, **options):
     embedding = torch.nn.Embedding(50, 3, sparse=True, dtype=dtype)
     return embedding, psgd.torch.PSGD(embedding, 0.1, **options)
@@ -499,6 +558,18 @@ def lookup(embedding, opt, ids):
     (embedding(torch.tensor(ids)) ** 2).sum().backward()
     assert embedding.weight.grad.is_sparse
     opt.step()
+
+
+def test_sparse_gradients_follow_a_model_that_changes_its_dtype():
+    pairs = [sparse_pair(torch.float64, group="scaw", damping=0.1) for _ in range(2)]
+    pairs[1][0].load_state_dict(pairs[0][0].state_dict())
+    for (embedding, opt), dtype in zip(pairs, (torch.float64, torch.float32)):
+        lookup(embedding, opt, [3, 7, 3])
+        embedding.to(dtype)
+        for _ in range(3):
+            lookup(embedding, opt, [3, 7, 3])
+    one, other = (embedding.weight.detach().double() for embedding, _ in pairs)
+    torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_sparse_gradients_stay_sparse():

@@ -109,8 +109,8 @@ psgd_node psgd_graph_input(psgd_graph *self, int ndim, const int64_t *shape)
 {
     if (!open_for(self, "input")) return -1;
     psgd_operand tensor = {.ndim = ndim};
-    for (int i = 0; i < ndim && i < PSGD_MAX_DIMS; i++) tensor.shape[i] = shape[i];
-    psgd_status status = measure(&tensor);
+    for (int i = 0; shape && i < ndim && i < PSGD_MAX_DIMS; i++) tensor.shape[i] = shape[i];
+    psgd_status status = shape ? measure(&tensor) : psgd__fail(PSGD_ERR_ARGUMENT, "shape is NULL");
     if (status != PSGD_OK) return psgd__graph_refuse(self, psgd__fail_in(status, "input (node %d)", self->count));
     graph_node *node = append(self);
     if (!node) return -1;
@@ -181,6 +181,7 @@ static psgd_status bind_inputs(psgd_graph *self, graph_node *node, int count, co
     if (count < 1 || count > PSGD_MAX_INPUTS) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "an op has 1 to %d inputs, not %d", PSGD_MAX_INPUTS, count);
     }
+    if (!inputs) return psgd__fail(PSGD_ERR_ARGUMENT, "the list of inputs is NULL");
     for (int i = 0; i < count; i++) {
         if (inputs[i] < 0 || inputs[i] >= self->count) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "there is no node %d", inputs[i]);
@@ -205,6 +206,9 @@ psgd_node psgd_graph_op(psgd_graph *self, const psgd_op *op, int input_count, co
     psgd_op_call *call = &node->call;
     psgd_status status = bind_inputs(self, node, input_count, inputs);
     if (status != PSGD_OK) return psgd__graph_refuse(self, psgd__fail_in(status, "%s", op->name));
+    if (option_bytes > 0 && !options) {
+        return psgd__graph_refuse(self, psgd__fail(PSGD_ERR_ARGUMENT, "%s: options is NULL", op->name));
+    }
     if (option_bytes > 0) {
         void *copy = psgd__alloc(self->context, (int64_t)option_bytes, 1);
         if (!copy) return psgd__graph_refuse(self, psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", op->name));
@@ -221,6 +225,26 @@ psgd_node psgd_graph_op(psgd_graph *self, const psgd_op *op, int input_count, co
     return self->count++;
 }
 
+/* As before a finish that has failed, so that it can be tried again. */
+static void forget_plan(psgd_graph *self)
+{
+    self->loss = -1;
+    for (int i = 0; i < self->count; i++) {
+        self->nodes[i].used = false;
+        memset(self->nodes[i].call.add, 0, sizeof self->nodes[i].call.add);
+    }
+    for (int i = 0; i < self->parameter_count; i++) {
+        graph_parameter *p = &self->parameters[i];
+        psgd__free(self->context, p->index);
+        psgd__free(self->context, p->place);
+        p->index = p->place = NULL;
+        p->max = 0;
+        p->used = false;
+    }
+    psgd__free(self->context, self->arena);
+    self->arena = NULL;
+}
+
 psgd_status psgd_graph_finish(psgd_graph *self, psgd_node loss)
 {
     if (!self) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_finish: graph is NULL");
@@ -235,10 +259,11 @@ psgd_status psgd_graph_finish(psgd_graph *self, psgd_node loss)
     }
     if (!tensor->live) return psgd__fail(PSGD_ERR_ARGUMENT, "the loss depends on no parameter");
     self->loss = loss;
-    PSGD_TRY(psgd__graph_plan(self));
-    PSGD_TRY(psgd__graph_plan_rows(self));
-    self->finished = true;
-    return PSGD_OK;
+    psgd_status status = psgd__graph_plan(self);
+    if (status == PSGD_OK) status = psgd__graph_plan_rows(self);
+    if (status != PSGD_OK) forget_plan(self);
+    self->finished = status == PSGD_OK;
+    return status;
 }
 
 void *psgd_graph_values(psgd_graph *self, psgd_node node)
