@@ -106,11 +106,15 @@ static void size_down(ref_node *node, int64_t n)
 {
     int64_t left = n;
     node->n = n;
+    if (!node->fibres) node->fibres = 1;
     if (node->kind != REF_KRON) {
         for (int i = 0; i < node->child_count; i++) left -= node->child[i]->n > 0 ? node->child[i]->n : 0;
     }
     for (int i = 0; i < node->child_count; i++) {
-        size_down(node->child[i], node->child[i]->n > 0 ? node->child[i]->n : left);
+        ref_node *child = node->child[i];
+        if (child->n < 0) child->n = left;
+        child->fibres = node->fibres * (node->kind == REF_KRON ? n / child->n : 1);
+        size_down(child, child->n);
     }
 }
 
@@ -317,31 +321,45 @@ static void outer(int64_t n, const double *A, int64_t ka, const double *B, int64
     }
 }
 
-static void step_unit(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, const ref_options *o,
-                      double *E)
+/* ||T||_2 for second: estimated where the unit is dense. */
+static double second_norm(const ref_node *node, const double *T, const ref_options *o, bool one_fibre)
+{
+    if (node->kind == REF_DENSE && o->estimate) return o->estimate(o->data, node, o->unit, false, T);
+    return spectral(node, T, o, one_fibre);
+}
+
+void ref_unit_step(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o, double *cR)
 {
     int64_t n = node->n;
-    double *S = matrix(n, n), *R = matrix(n, n), *T = matrix(n, n), c = 2 * o->step;
+    double *S = matrix(n, n), *T = matrix(n, n), c = 2 * o->step;
     bool one_fibre = ka == 1 && kb == 1;
     outer(n, A, ka, B, kb, -1, (double)o->count, S);
-    ref_project(node, S, R);
-    if (o->norm == REF_MAX) c = o->step / largest(n, R);
-    if (o->norm == REF_SPECTRAL) c = o->step / spectral(node, R, o, one_fibre);
+    ref_project(node, S, cR);
+    if (o->norm == REF_MAX) c = o->step / largest(n, cR);
+    if (o->norm == REF_SPECTRAL) c = o->step / spectral(node, cR, o, one_fibre);
     if (o->norm == REF_SECOND) {
         outer(n, A, ka, B, kb, 1, (double)o->count, S);
         ref_project(node, S, T);
-        double now = spectral(node, T, o, one_fibre);
+        double now = second_norm(node, T, o, one_fibre);
         node->running = fmax(0.9 * node->running + 0.1 * now, now);
         c = o->step / node->running;
     }
-    if (largest(n, R) == 0) c = 0;
-    for (int64_t i = 0; i < n * n; i++) E[i] = (i / n == i % n) - c * R[i];
+    o->unit++;
+    if (largest(n, cR) == 0) c = 0;
+    for (int64_t i = 0; i < n * n; i++) cR[i] *= c;
     free(S);
-    free(R);
     free(T);
 }
 
-static void step_sum(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, const ref_options *o,
+static void step_unit(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
+                      double *E)
+{
+    int64_t n = node->n;
+    ref_unit_step(node, A, ka, B, kb, o, E);
+    for (int64_t i = 0; i < n * n; i++) E[i] = (i / n == i % n) - E[i];
+}
+
+static void step_sum(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
                      double *E)
 {
     int64_t n = node->n, at = 0;
@@ -356,8 +374,7 @@ static void step_sum(ref_node *node, const double *A, int64_t ka, const double *
     }
 }
 
-/* The mode-i fibres of the columns of X (n x k), as the columns of an n_i x (k n / n_i) matrix. */
-static double *fibres(const ref_node *kron, int i, const double *X, int64_t k)
+double *ref_fibres(const ref_node *kron, int i, const double *X, int64_t k)
 {
     int64_t after = 1, n = kron->n, m = kron->child[i]->n;
     for (int j = i + 1; j < kron->child_count; j++) after *= kron->child[j]->n;
@@ -370,17 +387,17 @@ static double *fibres(const ref_node *kron, int i, const double *X, int64_t k)
     return F;
 }
 
-void ref_factor_step(ref_node *kron, int i, const double *A, int64_t ka, const double *B, int64_t kb,
-                     const ref_options *o, double *E)
+void ref_factor_step(ref_node *kron, int i, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
+                     double *E)
 {
     int64_t each = kron->n / kron->child[i]->n;
-    double *a = fibres(kron, i, A, ka), *b = fibres(kron, i, B, kb);
+    double *a = ref_fibres(kron, i, A, ka), *b = ref_fibres(kron, i, B, kb);
     ref_step(kron->child[i], a, ka * each, b, kb * each, o, E);
     free(a);
     free(b);
 }
 
-static void step_kron(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, const ref_options *o,
+static void step_kron(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
                       double *E)
 {
     int64_t done = 1;
@@ -400,7 +417,7 @@ static void step_kron(ref_node *node, const double *A, int64_t ka, const double 
     free(next);
 }
 
-void ref_step(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, const ref_options *o, double *E)
+void ref_step(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o, double *E)
 {
     if (node->kind == REF_SUM) {
         step_sum(node, A, ka, B, kb, o, E);

@@ -26,7 +26,8 @@ typedef enum ref_kind {
 
 typedef struct ref_node {
     ref_kind kind;
-    int64_t n; /* -1 while it is open */
+    int64_t n;      /* -1 while it is open */
+    int64_t fibres; /* n-long fibres in one tensor */
     int child_count;
     struct ref_node *child[32];
     double running; /* of the normaliser second, where this node is a unit */
@@ -34,11 +35,18 @@ typedef struct ref_node {
 
 typedef enum ref_norm { REF_MAX, REF_SPECTRAL, REF_SECOND, REF_NONE } ref_norm;
 
+typedef enum ref_rule { REF_EQ, REF_QEQ, REF_PRO, REF_QUAD, REF_QEP } ref_rule;
+
 typedef struct ref_options {
     ref_norm norm;
     double step;
     int64_t count;    /* pairs in this update: R is their mean */
     bool exact_dense; /* dense units on one fibre and one pair have the exact spectral norm */
+    ref_rule rule;
+    /* About ||M||_2 of a dense unit, for second and for rotations; skew: M is skew. NULL: exactly that. */
+    double (*estimate)(void *data, const ref_node *node, int unit, bool skew, const double *M);
+    void *data;
+    int unit; /* of the next step: 0 before an update */
 } ref_options;
 
 /* The tree of a valid spec on a tensor of this shape, t pushed inward. */
@@ -46,12 +54,22 @@ ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape);
 void ref_free(ref_node *node);
 
 /* E such that the update is Q <- E Q. A is n x a_count and B n x b_count, row-major: the images of all h and all v. */
-void ref_step(ref_node *node, const double *A, int64_t a_count, const double *B, int64_t b_count,
-              const ref_options *options, double *E);
+void ref_step(ref_node *node, const double *A, int64_t a_count, const double *B, int64_t b_count, ref_options *options,
+              double *E);
 
 /* The same for factor i of a kron alone. */
 void ref_factor_step(ref_node *kron, int i, const double *A, int64_t a_count, const double *B, int64_t b_count,
-                     const ref_options *options, double *E);
+                     ref_options *options, double *E);
+
+/* reference_rules.c: after <- what Q becomes by the rule. A and B are the images that it starts from: Qh and Q^-T v for
+ * eq, Ph and v for the others. Factors of a kron below a sum are told from one another up to scale. */
+void ref_move(ref_node *node, const double *Q, const double *A, int64_t a_count, const double *B, int64_t b_count,
+              ref_options *options, double *after);
+
+/* What units and krons are made of: cR, and the mode-i fibres of the columns of X (n x k), n_i x (k n / n_i). */
+void ref_unit_step(ref_node *node, const double *A, int64_t a_count, const double *B, int64_t b_count,
+                   ref_options *options, double *cR);
+double *ref_fibres(const ref_node *kron, int i, const double *X, int64_t k);
 
 /* out <- Pi(S), n x n, for anything but a kron. */
 void ref_project(const ref_node *node, const double *S, double *out);

@@ -20,7 +20,8 @@ typedef enum rng_purpose {
     RNG_INIT,    /* starting parameters */
     RNG_DATA,    /* synthetic data and problems */
     RNG_SHUFFLE, /* the order of examples */
-    RNG_NOISE    /* noise on inputs, dropout */
+    RNG_NOISE,   /* noise on inputs, dropout */
+    RNG_ESTIMATE /* the vectors with which norms are estimated */
 } rng_purpose;
 
 typedef struct rng_stream {

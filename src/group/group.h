@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 
+#include "core/rng.h"
 #include "core/status.h"
 #include "core/workspace.h"
 #include "group/registry.h"
@@ -33,14 +34,15 @@ typedef struct group_fused group_fused;
 
 typedef struct group_args {
     const psgd_context *context;
-    const spec *spec; /* sizes and arguments of this node and those below */
-    int64_t fibres;   /* n-long fibres in one tensor */
-    int64_t pairs;    /* tensors that one update sums over */
-    bool integrate;   /* gram and energy will be called: v is integrated out */
-    int64_t extra;    /* columns that the gram of an enclosing block projects onto this part, or 0 */
-    bool transposed;  /* the group of the transposes is meant */
-    workspace *work;  /* reserve scratch here while creating */
-    bool dry;         /* only to be described: no arrays */
+    const spec *spec;  /* sizes and arguments of this node and those below */
+    int64_t fibres;    /* n-long fibres in one tensor */
+    int64_t pairs;     /* tensors that one update sums over */
+    bool integrate;    /* gram and energy will be called: v is integrated out */
+    bool inverse_free; /* updates need no Q^-1: a group that would keep it computes it when asked */
+    int64_t extra;     /* columns that the gram of an enclosing block projects onto this part, or 0 */
+    bool transposed;   /* the group of the transposes is meant */
+    workspace *work;   /* reserve scratch here while creating */
+    bool dry;          /* only to be described: no arrays */
 } group_args;
 
 /* Base of every group: a diag * is a group *. */
@@ -50,7 +52,7 @@ struct group {
     const psgd_context *context;
     int64_t n, fibres, pairs;
     bool transposed; /* the group of the transposes; false where that is the group itself or its parts are transposed */
-    bool integrate;
+    bool integrate, inverse_free;
     int64_t extra; /* columns that gram projects: those of the whole block where this is a part of one */
     workspace *work;
     int64_t mix;         /* max number of entries in a row of R: bounds how much a step can make entries grow */
@@ -63,13 +65,16 @@ struct group {
     int64_t bytes, total_bytes; /* in them; in those of the children too */
 };
 
+/* The matrices M of which an image Mv is a column. E[Mv(Mv)'] = MM' is what v integrated out leaves. QP is asked of a
+ * self-adjoint group only. */
+typedef enum group_image { IMAGE_INVERSE, IMAGE_IDENTITY, IMAGE_Q, IMAGE_P, IMAGE_QP, IMAGE_COUNT } group_image;
+
 /* What one update knows about the fibres of a group. Empty views (x = NULL) count as zero. */
 typedef struct group_pair {
-    view A, B;           /* the whitened pair: Q h and Q^-T v */
-    view h, v;           /* as given */
-    bool scaled;         /* A or B have been multiplied by a power of two since the group computed them */
-    double gram;         /* add gram Pi(QQ') */
-    double gram_inverse; /* add gram_inverse Pi(Q^-T Q^-1): the expectation over v where v is integrated out */
+    view A, B;   /* the images of h and v: Q h and Q^-T v, the whitened pair, or those of another update rule */
+    view h, v;   /* as given */
+    bool scaled; /* A or B have been multiplied by a power of two since the group computed them */
+    double gram[IMAGE_COUNT]; /* for each M, add this times Pi(MM'): what v integrated out leaves */
 } group_pair;
 
 typedef psgd_status (*group_unit)(group *unit, const group_pair *pair, void *data);
@@ -137,7 +142,8 @@ struct group_ops {
     /* Adds the sums of |R| along rows [n] and columns [n] and of R^2: what psgd__r_spectral needs. */
     void (*r_sums)(const group *self, const real *R, double *rows, double *columns, double *squares);
     bool (*inside)(const group *self, real c, const real *R); /* I - c R is in the group */
-    void (*retract)(group *self, real c, real *R);            /* Q <- (I - c R) Q after inside; R is destroyed */
+    /* Q <- (I - c R) Q after inside. R is destroyed unless the group is inverse_free. */
+    void (*retract)(group *self, real c, real *R);
 
     /* REQUIRED of a family that is not a group, in place of project .. retract: its own update from A and B. It keeps
      * the family finite. r_size is 0. */
@@ -150,14 +156,24 @@ struct group_ops {
     void (*rescale)(group *self, real c);
     /* Calls visit for each part that is normalised on its own. NULL: the group itself is one such unit. */
     psgd_status (*units)(group *self, const group_pair *pair, group_unit visit, void *data);
-    /* R <- R + weight Pi(QQ') or weight Pi(Q^-T Q^-1), and ||Q||_F^2 or ||Q^-1||_F^2, in closed form. NULL: Q is
-     * applied to the columns of I. */
-    void (*gram)(const group *self, bool inverse, double weight, real *R);
-    double (*energy)(const group *self, bool inverse);
+    /* R <- R + weight Pi(MM'), and ||M||_F^2, in closed form. NULL: Q is applied to the columns of I. */
+    void (*gram)(const group *self, group_image M, double weight, real *R);
+    double (*energy)(const group *self, group_image M);
+    /* About ||R||_2 for R >= 0, from below. NULL: r_spectral is exact, or no better is known. */
+    double (*r_norm)(const group *self, const real *R, const rng_stream *draw);
     /* max |Q|. NULL: the max over state. */
     real (*largest)(const group *self);
     /* Smallest and largest singular value of Q in closed form. */
     void (*range)(const group *self, double *smallest, double *largest);
+
+    /* OPTIONAL, for a self-adjoint kind: what update rules other than the paper's need. Called where inverse_free. */
+    void (*retract_right)(group *self, real c, real *R); /* Q <- Q (I - c R). NULL: the group is commutative */
+    void (*symmetrise)(group *self);                     /* Q <- (Q + Q')/2. NULL: every Q is symmetric */
+    /* Returns about ||Q' - Q||_2, or 0 where Q is symmetric to rounding. With S = (Q' - Q) over that norm, x <- tr SQ
+     * and y <- tr SSQ. NULL: every Q is symmetric. */
+    double (*skew_part)(const group *self, const rng_stream *draw, double *x, double *y);
+    /* Q <- Q + t (SQ + (t/2) SSQ), straight after skew_part returned norm > 0. */
+    void (*rotate)(group *self, double norm, double t);
 };
 
 /* One pair as given: A = Q(h + damping v), B = Q^-T v. */
@@ -183,6 +199,11 @@ struct group_fused {
     /* X <- Q'Q X (ACT_MUL, ACT_MUL_T). */
     void (*square)(const group *self, view X);
 
+    /* R <- Pi(AA' - BB') and S <- Pi(AA' + BB') (two calls of project). */
+    void (*project_both)(const group *self, view A, view B, real *R, real *S);
+    /* Q <- (I - c R) Q (I - c R) for a symmetric Q, which stays symmetric (retract, retract_right, symmetrise). */
+    void (*retract_both)(group *self, real c, real *R);
+
     /* For a group that acts on a whole tensor. */
     /* y <- Q'Q x (ACT_MUL, ACT_MUL_T); x may be y. */
     void (*apply)(const group *self, const real *x, real *y);
@@ -202,36 +223,45 @@ struct group_fused {
 #define GROUP_OPS_DECLARE(name) extern const group_ops GROUP_OPS(name);
 BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 
-#define psgd__group_create       PSGD_TYPED(psgd__group_create)
-#define psgd__group_parts        PSGD_TYPED(psgd__group_parts)
-#define psgd__group_base         PSGD_TYPED(psgd__group_base)
-#define psgd__group_array        PSGD_TYPED(psgd__group_array)
-#define psgd__group_reals        PSGD_TYPED(psgd__group_reals)
-#define psgd__group_free         PSGD_TYPED(psgd__group_free)
-#define psgd__group_units        PSGD_TYPED(psgd__group_units)
-#define psgd__group_whiten       PSGD_TYPED(psgd__group_whiten)
-#define psgd__group_square       PSGD_TYPED(psgd__group_square)
-#define psgd__group_can_rescale  PSGD_TYPED(psgd__group_can_rescale)
-#define psgd__group_gram         PSGD_TYPED(psgd__group_gram)
-#define psgd__group_energy       PSGD_TYPED(psgd__group_energy)
-#define psgd__group_range        PSGD_TYPED(psgd__group_range)
-#define psgd__group_largest      PSGD_TYPED(psgd__group_largest)
-#define psgd__group_visit        PSGD_TYPED(psgd__group_visit)
-#define psgd__group_to_dense     PSGD_TYPED(psgd__group_to_dense)
-#define psgd__group_balance      PSGD_TYPED(psgd__group_balance)
-#define psgd__r_spectral         PSGD_TYPED(psgd__r_spectral)
-#define psgd__group_reserve_sums PSGD_TYPED(psgd__group_reserve_sums)
-#define psgd__group_q            PSGD_TYPED(psgd__group_q)
-#define psgd__group_state        PSGD_TYPED(psgd__group_state)
-#define psgd__group_size         PSGD_TYPED(psgd__group_size)
-#define psgd__group_no_size      PSGD_TYPED(psgd__group_no_size)
-#define psgd__group_r_size       PSGD_TYPED(psgd__group_r_size)
-#define psgd__group_r_max        PSGD_TYPED(psgd__group_r_max)
-#define psgd__group_reset        PSGD_TYPED(psgd__group_reset)
-#define psgd__group_rescale      PSGD_TYPED(psgd__group_rescale)
-#define psgd__parts_cost         PSGD_TYPED(psgd__parts_cost)
-#define psgd__fit_supports       PSGD_TYPED(psgd__fit_supports)
-#define psgd__group_ops_at       PSGD_TYPED(psgd__group_ops_at)
+#define psgd__group_create        PSGD_TYPED(psgd__group_create)
+#define psgd__group_parts         PSGD_TYPED(psgd__group_parts)
+#define psgd__group_base          PSGD_TYPED(psgd__group_base)
+#define psgd__group_array         PSGD_TYPED(psgd__group_array)
+#define psgd__group_reals         PSGD_TYPED(psgd__group_reals)
+#define psgd__group_free          PSGD_TYPED(psgd__group_free)
+#define psgd__group_units         PSGD_TYPED(psgd__group_units)
+#define psgd__group_whiten        PSGD_TYPED(psgd__group_whiten)
+#define psgd__group_square        PSGD_TYPED(psgd__group_square)
+#define psgd__group_can_rescale   PSGD_TYPED(psgd__group_can_rescale)
+#define psgd__group_gram          PSGD_TYPED(psgd__group_gram)
+#define psgd__group_energy        PSGD_TYPED(psgd__group_energy)
+#define psgd__gram_by_columns     PSGD_TYPED(psgd__gram_by_columns)
+#define psgd__energy_by_columns   PSGD_TYPED(psgd__energy_by_columns)
+#define psgd__group_reserve_panel PSGD_TYPED(psgd__group_reserve_panel)
+#define psgd__group_project_both  PSGD_TYPED(psgd__group_project_both)
+#define psgd__group_norm          PSGD_TYPED(psgd__group_norm)
+#define psgd__group_retract_right PSGD_TYPED(psgd__group_retract_right)
+#define psgd__group_retract_both  PSGD_TYPED(psgd__group_retract_both)
+#define psgd__group_symmetrise    PSGD_TYPED(psgd__group_symmetrise)
+#define psgd__group_rotate        PSGD_TYPED(psgd__group_rotate)
+#define psgd__group_range         PSGD_TYPED(psgd__group_range)
+#define psgd__group_largest       PSGD_TYPED(psgd__group_largest)
+#define psgd__group_visit         PSGD_TYPED(psgd__group_visit)
+#define psgd__group_to_dense      PSGD_TYPED(psgd__group_to_dense)
+#define psgd__group_balance       PSGD_TYPED(psgd__group_balance)
+#define psgd__r_spectral          PSGD_TYPED(psgd__r_spectral)
+#define psgd__group_reserve_sums  PSGD_TYPED(psgd__group_reserve_sums)
+#define psgd__group_q             PSGD_TYPED(psgd__group_q)
+#define psgd__group_state         PSGD_TYPED(psgd__group_state)
+#define psgd__group_size          PSGD_TYPED(psgd__group_size)
+#define psgd__group_no_size       PSGD_TYPED(psgd__group_no_size)
+#define psgd__group_r_size        PSGD_TYPED(psgd__group_r_size)
+#define psgd__group_r_max         PSGD_TYPED(psgd__group_r_max)
+#define psgd__group_reset         PSGD_TYPED(psgd__group_reset)
+#define psgd__group_rescale       PSGD_TYPED(psgd__group_rescale)
+#define psgd__parts_cost          PSGD_TYPED(psgd__parts_cost)
+#define psgd__fit_supports        PSGD_TYPED(psgd__fit_supports)
+#define psgd__group_ops_at        PSGD_TYPED(psgd__group_ops_at)
 
 const group_ops *psgd__group_ops_at(const psgd_context *context, int index); /* as psgd__group_kind_at */
 
@@ -254,14 +284,27 @@ psgd_status psgd__group_units(group *self, const group_pair *pair, group_unit vi
 void psgd__group_whiten(const group *self, view A, view B); /* A <- QA, B <- Q^-T B: fused where it can be */
 void psgd__group_square(const group *self, view X);         /* X <- Q'Q X: likewise */
 bool psgd__group_can_rescale(const group *self);
-void psgd__group_gram(const group *self, bool inverse, double weight, real *R);
-double psgd__group_energy(const group *self, bool inverse);
+void psgd__group_gram(const group *self, group_image M, double weight, real *R);
+double psgd__group_energy(const group *self, group_image M);
+/* The same by columns of I, whatever ops the group has; it reserves its panel in create. */
+void psgd__gram_by_columns(const group *self, group_image M, double weight, real *R);
+double psgd__energy_by_columns(const group *self, group_image M);
+void psgd__group_reserve_panel(group *self);
 psgd_status psgd__group_range(const group *self, double *smallest, double *largest);
 real psgd__group_largest(const group *self);                        /* max |entry| of what makes up Q */
 void psgd__group_state(group *self, group_state visit, void *data); /* op state or its default */
 void psgd__group_visit(group *self, group_state visit, void *data); /* the same, children included */
 void psgd__group_to_dense(const group *self, real *Q);              /* n x n, row-major */
-void psgd__group_balance(group *self);                              /* kron: see kron.c */
+void psgd__group_balance(group *self, bool exactly);                /* kron: see kron.c */
+
+/* Ops of one unit with their defaults. */
+void psgd__group_project_both(const group *self, view A, view B, real *R, real *S);
+double psgd__group_norm(const group *self, const real *R, const rng_stream *draw); /* r_norm or r_spectral */
+void psgd__group_retract_right(group *self, real c, real *R);
+void psgd__group_retract_both(group *self, real c, real *R);
+void psgd__group_symmetrise(group *self);
+/* One rotation towards symmetric Q: t maximises tr (I + tS + t^2/2 SS) Q, up to 1/8. */
+void psgd__group_rotate(group *self, const rng_stream *draw);
 
 /* Max number of fibres that one R of this group sums over. */
 static inline int64_t group_columns(const group *self)

@@ -63,7 +63,9 @@ typedef struct group_kind {
     group_sizes sizes;
     bool holds_tensors; /* its parts may be groups that act on several modes */
     bool triangular;    /* all upper triangular matrices with positive diagonal */
-    bool diagonal;      /* Q = diag(q) with one free entry a row, and q [n] is its only state */
+    bool
+        self_adjoint; /* its algebra is closed under products and transposition; of a composite: where its parts' are */
+    bool diagonal;    /* Q = diag(q) with one free entry a row, and q [n] is its only state */
 } group_kind;
 
 /* An index below BUILTIN_COUNT is a built-in group. */

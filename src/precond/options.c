@@ -6,6 +6,7 @@
 
 static const char *const criteria[] = {"newton", "fisher", NULL};
 static const char *const norms[] = {"auto", "max", "spectral", "second", "none", NULL};
+static const char *const rules[] = {"auto", "eq", "qeq", "pro", "quad", "qep", NULL};
 static const char *const inits[] = {"scale", "first", NULL};
 static const char *const rows[] = {"none", "exact", "lazy", NULL};
 
@@ -19,7 +20,13 @@ const option_row psgd__precond_options[] = {
     {"step", OPTION_NUMBER, FIELD(step), "0.01", .min = 0, .max = HUGE_VAL,
      .help = "step size of the fit; below 1 unless norm is none"},
     {"norm", OPTION_CHOICE, FIELD(norm), "auto", .choices = norms,
-     .help = "what the step is divided by; auto: max, or spectral for dense and xmat"},
+     .help =
+         "what the step is divided by; auto: max, or spectral for dense and xmat, or second with rules other than eq"},
+    {"rule", OPTION_CHOICE, FIELD(rule), "eq", .choices = rules,
+     .help = "how Q moves; eq is the paper's; the others need dense, diag, scale, xmat or identity, and step about "
+             "0.1; auto: pro where it fits"},
+    {"norm-decay", OPTION_NUMBER, FIELD(norm_decay), "0.9", .min = 0, .max = 1, .below = true,
+     .help = "norm second: L <- max(norm-decay L + (1 - norm-decay) l, l)"},
     {"init-scale", OPTION_NUMBER, FIELD(init_scale), "1", .min = 1e-15, .max = 1e15,
      .help = "Q starts as this times I"},
     {"init", OPTION_CHOICE, FIELD(init), "scale", .choices = inits,

@@ -28,25 +28,14 @@ static psgd_status check_settings(const precond_settings *s)
                       name);
 }
 
-static bool any_unprotected(const spec *node)
-{
-    if (node->kind->unprotected) return true;
-    for (const spec *child = node->first; child; child = child->next) {
-        if (any_unprotected(child)) return true;
-    }
-    return false;
-}
-
 static psgd_status build(psgd_precond *self, const char *source, int ndim, const int64_t *shape, bool shared)
 {
     spec_tree tree;
     psgd_status status = psgd__spec_read(self->context, source, ndim, shape, self->dtype, &tree);
     if (status == PSGD_OK) {
         self->n = tree.root->n;
-        if (self->settings.norm == NORM_AUTO) {
-            self->settings.norm = any_unprotected(tree.root) ? NORM_SPECTRAL : NORM_MAX;
-        }
-        status = TYPED_CALL(self, build, self, &tree);
+        status = psgd__rule_resolve(&tree, &self->settings);
+        if (status == PSGD_OK) status = TYPED_CALL(self, build, self, &tree);
     }
     psgd__spec_free(&tree);
     if (self->segments.count && status == PSGD_OK) {

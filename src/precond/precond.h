@@ -1,7 +1,7 @@
 /* The preconditioner, and the typed half of its work.
  *
- * An update has four independent choices: the group, the criterion (which pair (v, h)), the update rule (whitened.c:
- * the images A and B; update.c: the side of the retraction) and the normaliser (normaliser.c). */
+ * An update has four independent choices: the group, the criterion (which pair (v, h)), the update rule (rule.c) and
+ * the normaliser (normaliser.c). */
 #ifndef PSGD_PRECOND_PRECOND_H
 #define PSGD_PRECOND_PRECOND_H
 
@@ -15,21 +15,51 @@
 
 typedef enum criterion { CRITERION_NEWTON, CRITERION_FISHER } criterion;
 typedef enum norm_choice { NORM_AUTO, NORM_MAX, NORM_SPECTRAL, NORM_SECOND, NORM_NONE } norm_choice;
+typedef enum rule_choice { RULE_AUTO, RULE_EQ, RULE_QEQ, RULE_PRO, RULE_QUAD, RULE_QEP } rule_choice;
 typedef enum init_choice { INIT_SCALE, INIT_FIRST } init_choice;
 typedef enum rows_choice { ROWS_NONE, ROWS_EXACT, ROWS_LAZY } rows_choice;
 
 typedef struct precond_settings {
     int criterion; /* enum criterion */
     int norm;      /* enum norm_choice */
+    int rule;      /* enum rule_choice */
     int init;      /* enum init_choice */
     int rows;      /* enum rows_choice */
-    double damping, step, init_scale, average;
+    double damping, step, norm_decay, init_scale, average;
     int64_t pairs, batch;
     bool integrate, unbiased;
 } precond_settings;
 
 extern const option_row psgd__precond_options[];
 extern const int psgd__precond_option_count;
+
+/* An update rule: the images A and B that R = Pi(AA' - BB') is made of, the side of Q that I - cR is multiplied to, and
+ * what follows. */
+typedef enum rule_images {
+    IMAGES_WHITENED, /* Qh, Q^-T v */
+    IMAGES_APPLIED,  /* Ph, v */
+    IMAGES_OWN       /* Q_i Ph, Q_i v, Q_i the factor itself */
+} rule_images;
+typedef enum rule_side { SIDE_LEFT, SIDE_RIGHT, SIDE_BOTH } rule_side; /* both: by half of cR each; Q stays symmetric */
+
+typedef struct update_rule {
+    const char *name;
+    rule_images images;
+    rule_side side;
+    bool rotate;  /* Q towards a symmetric one */
+    bool balance; /* the factors of a kron after every update: ||R|| depends on their scales */
+} update_rule;
+
+const update_rule *psgd__rule_at(int choice); /* a resolved rule_choice */
+
+/* Replaces auto of rule and norm by what fits the group; refuses a rule that does not. */
+psgd_status psgd__rule_resolve(const spec_tree *tree, precond_settings *settings);
+
+/* Whether updates do without Q^-1. */
+static inline bool psgd__rule_is_inverse_free(const update_rule *rule)
+{
+    return rule->images != IMAGES_WHITENED;
+}
 
 /* The tensors that a joint preconditioner's vector is made of; count is 0 for any other. */
 typedef struct precond_segments {
@@ -54,6 +84,7 @@ struct psgd_precond {
     int64_t n;            /* elements of the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
+    int64_t at_own;      /* copies of A and B, where the rule takes images of a unit's own */
     int64_t work_bytes;  /* reserved in work */
     double shared_flops; /* of one update and one apply, in products that free threads take part in */
     void *root;          /* the group, of the dtype */

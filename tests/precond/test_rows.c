@@ -84,10 +84,12 @@ static void a_lazy_fit_is_that_of_the_rows_alone(void **state)
             }
             assert_ok(psgd_precond_factor(alone, 1, G[0]));
             assert_ok(psgd_precond_factor(lazy, 1, G[1]));
-            assert_near(WIDTH * WIDTH, G[1], G[0], 1e-13);
+            /* second on dense: exact with a few rows, an estimate with more */
+            double tolerance = k % 4 == 2 && strstr(specs[s], "dense") ? 1e-5 : 1e-13;
+            assert_near(WIDTH * WIDTH, G[1], G[0], tolerance);
             assert_ok(psgd_precond_factor(alone, 0, own));
             assert_ok(psgd_precond_factor(lazy, 0, q));
-            for (int i = 0; i < SOME; i++) assert_near(1, &q[present[i] * (ROWS + 1)], &own[i * (SOME + 1)], 1e-13);
+            for (int i = 0; i < SOME; i++) assert_near(1, &q[present[i] * (ROWS + 1)], &own[i * (SOME + 1)], tolerance);
             assert_true(q[0] == 1 && q[2 * (ROWS + 1)] == 1);
             psgd_precond_free(alone);
             psgd_precond_free(lazy);

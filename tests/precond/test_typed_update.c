@@ -1,5 +1,6 @@
 /* Single updates against the dense reference, from a common state: every registered group, random specs and shapes,
  * both criteria, all normalisers, several pairs, v integrated out, the unbiased variant. */
+#include "norm_estimate.h"
 #include "reference.h"
 #include "specs.h"
 #include "support.h"
@@ -155,7 +156,13 @@ static void update_both(const trial *t, psgd_precond *precond, ref_node *tree, c
     as_columns(t, n, v, h, corrected, H, V);
     double *Q = whole(precond), *before[32], *E[32];
     images m = form(t, n, Q, H, V);
-    ref_options options = {.norm = t->norm, .step = t->step, .count = t->count, .exact_dense = t->pairs <= 4};
+    estimate_data estimate = {.updates = psgd_precond_updates(precond), .pairs = t->pairs, .integrate = t->integrate};
+    ref_options options = {.norm = t->norm,
+                           .step = t->step,
+                           .count = t->count,
+                           .exact_dense = t->pairs <= 4,
+                           .estimate = estimate_norm,
+                           .data = &estimate};
     for (int i = 0; i < factors; i++) {
         int64_t size = psgd_precond_factor_size(precond, i);
         before[i] = factor(precond, i);

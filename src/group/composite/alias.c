@@ -8,7 +8,8 @@ const group_ops GROUP_OPS(t) = {
              .formula = "as G",
              .min_children = 1,
              .max_children = 1,
-             .sizes = SIZES_SAME},
+             .sizes = SIZES_SAME,
+             .self_adjoint = true},
 };
 
 const group_ops GROUP_OPS(scan) = {

@@ -12,6 +12,7 @@
 #include "la/fused/fused.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct kron {
     group base;
@@ -80,12 +81,12 @@ static void kron_act(const group *self, group_act act, view X)
     for (int i = 0; i < self->child_count; i++) self->child[i]->ops->act(self->child[i], act, mode(self, i, X));
 }
 
-/* The product of ||Q_j||_F^2 over the other factors: what v integrated out of the other modes leaves. */
-static double other_energy(const group *self, int i, bool inverse)
+/* The product of ||M_j||_F^2 over the other factors: what v integrated out of the other modes leaves. */
+static double other_energy(const group *self, int i, group_image M)
 {
     double product = 1;
     for (int j = 0; j < self->child_count; j++) {
-        if (j != i) product *= psgd__group_energy(self->child[j], inverse);
+        if (j != i) product *= psgd__group_energy(self->child[j], M);
     }
     return product;
 }
@@ -101,29 +102,29 @@ static bool has_levels(const group *self, const group_pair *pair)
  */
 static psgd_status kron_units(group *self, const group_pair *pair, group_unit visit, void *data)
 {
-    double gram[SPEC_MAX_DIMS], gram_inverse[SPEC_MAX_DIMS];
+    double gram[SPEC_MAX_DIMS][IMAGE_COUNT];
     if (!has_levels(self, pair)) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED, "a kron in a sum in a kron in a sum takes one pair an update");
     }
     for (int i = 0; i < self->child_count; i++) {
-        gram[i] = pair->gram != 0 ? pair->gram * other_energy(self, i, false) : 0;
-        gram_inverse[i] = pair->gram_inverse != 0 ? pair->gram_inverse * other_energy(self, i, true) : 0;
+        for (group_image M = 0; M < IMAGE_COUNT; M++) {
+            gram[i][M] = pair->gram[M] != 0 ? pair->gram[M] * other_energy(self, i, M) : 0;
+        }
     }
     for (int i = 0; i < self->child_count; i++) {
         group_pair part = {.A = mode(self, i, pair->A),
                            .B = mode(self, i, pair->B),
                            .h = mode(self, i, pair->h),
-                           .v = mode(self, i, pair->v),
-                           .gram = gram[i],
-                           .gram_inverse = gram_inverse[i]};
+                           .v = mode(self, i, pair->v)};
+        memcpy(part.gram, gram[i], sizeof part.gram);
         PSGD_TRY(psgd__group_units(self->child[i], &part, visit, data));
     }
     return PSGD_OK;
 }
 
-static double kron_energy(const group *self, bool inverse)
+static double kron_energy(const group *self, group_image M)
 {
-    return other_energy(self, -1, inverse);
+    return other_energy(self, -1, M);
 }
 
 /* One factor takes it all. */
@@ -136,16 +137,10 @@ static void kron_rescale(group *self, real c)
 
 /* Brings the largest entries of the factors to within a factor of two of their geometric mean; the powers of two that
  * do it add up to zero. */
-static void balance_factors(group *self)
+static void balance_by_powers(int count, group **factor)
 {
-    int exponent[SPEC_MAX_DIMS], count = 0, total = 0;
-    group *factor[SPEC_MAX_DIMS];
-    for (int i = 0; i < self->child_count; i++) {
-        if (!psgd__group_can_rescale(self->child[i])) continue;
-        factor[count] = self->child[i];
-        exponent[count] = ilogb((double)psgd__group_largest(factor[count]));
-        total += exponent[count++];
-    }
+    int exponent[SPEC_MAX_DIMS], total = 0;
+    for (int i = 0; i < count; i++) total += exponent[i] = ilogb((double)psgd__group_largest(factor[i]));
     for (int i = 0, left = 0; i < count; i++) {
         int shift = i == count - 1 ? -left : (int)lround((double)total / count) - exponent[i];
         left += shift;
@@ -153,10 +148,24 @@ static void balance_factors(group *self)
     }
 }
 
-void psgd__group_balance(group *self)
+/* Brings them to the geometric mean itself, to rounding. */
+static void balance_to_mean(int count, group **factor)
 {
-    for (int i = 0; i < self->child_count; i++) psgd__group_balance(self->child[i]);
-    if (self->ops->kind.sizes == SIZES_MULTIPLY) balance_factors(self);
+    double largest[SPEC_MAX_DIMS], total = 0;
+    for (int i = 0; i < count; i++) total += log(largest[i] = (double)psgd__group_largest(factor[i]));
+    for (int i = 0; i < count; i++) factor[i]->ops->rescale(factor[i], (real)(exp(total / count) / largest[i]));
+}
+
+void psgd__group_balance(group *self, bool exactly)
+{
+    group *factor[SPEC_MAX_DIMS];
+    int count = 0;
+    for (int i = 0; i < self->child_count; i++) psgd__group_balance(self->child[i], exactly);
+    if (self->ops->kind.sizes != SIZES_MULTIPLY) return;
+    for (int i = 0; i < self->child_count; i++) {
+        if (psgd__group_can_rescale(self->child[i])) factor[count++] = self->child[i];
+    }
+    (exactly ? balance_to_mean : balance_by_powers)(count, factor);
 }
 
 static void kron_whiten(const group *self, view A, view B)
@@ -220,7 +229,8 @@ const group_ops GROUP_OPS(kron) = {
              .min_children = 1,
              .max_children = SPEC_MAX_DIMS,
              .place = PLACE_TENSOR,
-             .sizes = SIZES_MULTIPLY},
+             .sizes = SIZES_MULTIPLY,
+             .self_adjoint = true},
     .fused = &kron_fused,
     .create = kron_create,
     .reset = kron_reset,

@@ -128,18 +128,18 @@ static void sum_retract(group *self, real c, real *R)
     }
 }
 
-static void sum_gram(const group *self, bool inverse, double weight, real *R)
+static void sum_gram(const group *self, group_image M, double weight, real *R)
 {
     for (int i = 0; i < self->child_count; i++) {
-        psgd__group_gram(self->child[i], inverse, weight, R);
+        psgd__group_gram(self->child[i], M, weight, R);
         R += self->child[i]->ops->r_size(self->child[i]);
     }
 }
 
-static double sum_energy(const group *self, bool inverse)
+static double sum_energy(const group *self, group_image M)
 {
     double total = 0;
-    for (int i = 0; i < self->child_count; i++) total += psgd__group_energy(self->child[i], inverse);
+    for (int i = 0; i < self->child_count; i++) total += psgd__group_energy(self->child[i], M);
     return total;
 }
 
@@ -150,7 +150,8 @@ const group_ops GROUP_OPS(sum) = {
              .min_children = 1,
              .max_children = -1,
              .sizes = SIZES_ADD,
-             .holds_tensors = true},
+             .holds_tensors = true,
+             .self_adjoint = true},
     .create = sum_create,
     .reset = sum_reset,
     .act = sum_act,

@@ -66,23 +66,27 @@ static void diag_retract(group *self, real c, real *R)
     la_retract_diagonal(self->n, c, R, self->q);
 }
 
-static void diag_gram(const group *self, bool inverse, double weight, real *R)
+/* The square of an entry of M. */
+static double square_of(double q, group_image M)
 {
-    const real *q = self->q;
-    for (int64_t i = 0; i < self->n; i++) {
-        double square = (double)q[i] * (double)q[i];
-        R[i] = (real)((double)R[i] + weight * (inverse ? 1 / square : square));
-    }
+    double square = q * q;
+    return M == IMAGE_INVERSE    ? 1 / square
+           : M == IMAGE_IDENTITY ? 1
+           : M == IMAGE_Q        ? square
+           : M == IMAGE_P        ? square * square
+                                 : square * square * square;
 }
 
-static double diag_energy(const group *self, bool inverse)
+static void diag_gram(const group *self, group_image M, double weight, real *R)
 {
     const real *q = self->q;
+    for (int64_t i = 0; i < self->n; i++) R[i] = (real)((double)R[i] + weight * square_of((double)q[i], M));
+}
+
+static double diag_energy(const group *self, group_image M)
+{
     double sum = 0;
-    for (int64_t i = 0; i < self->n; i++) {
-        double square = (double)q[i] * (double)q[i];
-        sum += inverse ? 1 / square : square;
-    }
+    for (int64_t i = 0; i < self->n; i++) sum += square_of((double)self->q[i], M);
     return sum;
 }
 
@@ -125,7 +129,7 @@ static const group_fused diag_fused = {
     .apply = fused_apply, .project = fused_project, .border = diag_border, .border_project = border_project};
 
 const group_ops GROUP_OPS(diag) = {
-    .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n", .diagonal = true},
+    .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n", .self_adjoint = true, .diagonal = true},
     .fused = &diag_fused,
     .create = diag_create,
     .reset = psgd__group_reset,

@@ -155,8 +155,9 @@ static void norm_retract(group *self, real g, real *R)
 /* Rows of M = Q, or of M = Q^-T, have at most two entries outside the last; the diagonal of MM' and its last column.
  * For Q with a last column: QQ' = diag(d^2) + cc', corner s^2, column sc. Q^-T = [1/d 0; -c'/(ds) 1/s]. The transposes
  * exchange the two. */
-static void norm_gram(const group *self, bool inverse, double weight, real *R)
+static void norm_gram(const group *self, group_image M, double weight, real *R)
 {
+    bool inverse = M == IMAGE_INVERSE;
     int64_t n = self->n;
     const real *q = self->q;
     double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], corner = s * s;
@@ -174,8 +175,9 @@ static void norm_gram(const group *self, bool inverse, double weight, real *R)
     if (!fixed_corner(self)) R[n - 1] = (real)((double)R[n - 1] + weight * corner);
 }
 
-static double norm_energy(const group *self, bool inverse)
+static double norm_energy(const group *self, group_image M)
 {
+    bool inverse = M == IMAGE_INVERSE;
     int64_t n = self->n;
     const real *q = self->q;
     double s = inverse ? 1 / (double)q[n - 1] : (double)q[n - 1], sum = s * s;

@@ -117,16 +117,17 @@ static void scale_rescale(group *self, real c)
     ((scale *)self)->q *= c;
 }
 
-static double scale_energy(const group *self, bool inverse)
+static double scale_energy(const group *self, group_image M)
 {
-    double square = (double)as_scale(self)->q * (double)as_scale(self)->q;
-    return (double)self->n * (inverse ? 1 / square : square);
+    static const int powers[] = {
+        [IMAGE_INVERSE] = -2, [IMAGE_IDENTITY] = 0, [IMAGE_Q] = 2, [IMAGE_P] = 4, [IMAGE_QP] = 6};
+    return (double)self->n * pow((double)as_scale(self)->q, powers[M]);
 }
 
-static void scale_gram(const group *self, bool inverse, double weight, real *R)
+static void scale_gram(const group *self, group_image M, double weight, real *R)
 {
     if (as_scale(self)->fixed) return;
-    R[0] = (real)((double)R[0] + weight * scale_energy(self, inverse) / (double)self->n);
+    R[0] = (real)((double)R[0] + weight * scale_energy(self, M) / (double)self->n);
 }
 
 static void scale_range(const group *self, double *smallest, double *largest)
@@ -159,14 +160,14 @@ static const group_fused scale_fused = {.border = scale_border, .border_project 
     .retract = scale_retract, .gram = scale_gram, .energy = scale_energy, .range = scale_range
 
 const group_ops GROUP_OPS(scale) = {
-    .kind = {.name = "scale", .summary = "cI, c > 0", .formula = "1"},
+    .kind = {.name = "scale", .summary = "cI, c > 0", .formula = "1", .self_adjoint = true},
     .create = scale_create,
     .rescale = scale_rescale,
     SCALE_OPS,
 };
 
 const group_ops GROUP_OPS(identity) = {
-    .kind = {.name = "identity", .summary = "I: the mode is left as it is", .formula = "0"},
+    .kind = {.name = "identity", .summary = "I: the mode is left as it is", .formula = "0", .self_adjoint = true},
     .create = identity_create,
     SCALE_OPS,
 };

@@ -122,44 +122,125 @@ static void xmat_range(const group *self, double *smallest, double *largest)
     }
 }
 
-/* Row i of Q is (d_i, e_i), of Q^-T (d_j, -e_j) / det: their squares and the product with row j. */
-static void gram_pair(const group *self, int64_t i, bool inverse, double *square, double *product)
+/* Rows i and j = n - 1 - i meet in 2 x 2 matrices [ii ij; ji jj]. */
+typedef struct two {
+    double ii, ij, ji, jj;
+} two;
+
+static two product(two x, two y)
 {
-    int64_t n = self->n, j = n - 1 - i;
-    const real *d = self->q, *e = d + n;
-    double a = (double)d[i], b = (double)e[i], c = (double)e[j], g = (double)d[j];
-    if (i == j) {
-        *square = inverse ? 1 / (a * a) : a * a;
-        *product = 0;
-    } else if (inverse) {
-        double det = la_determinant(a, b, c, g);
-        *square = (g / det) * (g / det) + (c / det) * (c / det);
-        *product = -((g / det) * (b / det) + (c / det) * (a / det));
-    } else {
-        *square = a * a + b * b;
-        *product = a * c + b * g;
-    }
+    return (two){.ii = x.ii * y.ii + x.ij * y.ji,
+                 .ij = x.ii * y.ij + x.ij * y.jj,
+                 .ji = x.ji * y.ii + x.jj * y.ji,
+                 .jj = x.ji * y.ij + x.jj * y.jj};
 }
 
-static void xmat_gram(const group *self, bool inverse, double weight, real *R)
+/* The part of M that row i is in. */
+static two image(const group *self, int64_t i, group_image M)
+{
+    int64_t j = self->n - 1 - i;
+    const real *d = self->q, *e = d + self->n;
+    two Q = {(double)d[i], (double)e[i], (double)e[j], (double)d[j]};
+    if (M == IMAGE_IDENTITY) return (two){.ii = 1, .jj = 1};
+    if (M == IMAGE_Q) return Q;
+    if (M == IMAGE_INVERSE) {
+        double det = la_determinant(Q.ii, Q.ij, Q.ji, Q.jj);
+        return (two){.ii = Q.jj / det, .ij = -Q.ji / det, .ji = -Q.ij / det, .jj = Q.ii / det};
+    }
+    two P = product((two){Q.ii, Q.ji, Q.ij, Q.jj}, Q);
+    return M == IMAGE_P ? P : product(Q, P);
+}
+
+/* The square of row i of M and its product with row j; a middle entry stands alone. */
+static void gram_pair(const group *self, int64_t i, group_image M, double *square, double *mixed)
+{
+    if (i == self->n - 1 - i) {
+        static const int powers[] = {
+            [IMAGE_INVERSE] = -2, [IMAGE_IDENTITY] = 0, [IMAGE_Q] = 2, [IMAGE_P] = 4, [IMAGE_QP] = 6};
+        *square = pow((double)self->q[i], powers[M]);
+        *mixed = 0;
+        return;
+    }
+    two m = image(self, i, M);
+    *square = m.ii * m.ii + m.ij * m.ij;
+    *mixed = m.ii * m.ji + m.ij * m.jj;
+}
+
+static void xmat_gram(const group *self, group_image M, double weight, real *R)
 {
     int64_t n = self->n;
     for (int64_t i = 0; i < n; i++) {
-        double square, product;
-        gram_pair(self, i, inverse, &square, &product);
+        double square, mixed;
+        gram_pair(self, i, M, &square, &mixed);
         R[i] = (real)((double)R[i] + weight * square);
-        R[n + i] = (real)((double)R[n + i] + weight * product);
+        R[n + i] = (real)((double)R[n + i] + weight * mixed);
     }
 }
 
-static double xmat_energy(const group *self, bool inverse)
+static double xmat_energy(const group *self, group_image M)
 {
-    double sum = 0, square, product;
+    double sum = 0, square, mixed;
     for (int64_t i = 0; i < self->n; i++) {
-        gram_pair(self, i, inverse, &square, &product);
+        gram_pair(self, i, M, &square, &mixed);
         sum += square;
     }
     return sum;
+}
+
+/* Q <- Q (I - c R): [d_i e_i; e_j d_j] times I - c [r_i s_i; s_j r_j]. */
+static void xmat_retract_right(group *self, real c, real *R)
+{
+    int64_t n = self->n;
+    real *d = self->q, *e = d + n, *r = R, *s = R + n;
+    for (int64_t i = 0; i < n / 2; i++) {
+        int64_t j = n - 1 - i;
+        real di = d[i], ei = e[i], dj = d[j], ej = e[j];
+        d[i] = di - c * (di * r[i] + ei * s[j]);
+        e[i] = ei - c * (di * s[i] + ei * r[j]);
+        e[j] = ej - c * (ej * r[i] + dj * s[j]);
+        d[j] = dj - c * (ej * s[i] + dj * r[j]);
+    }
+    if (n % 2) d[n / 2] -= c * d[n / 2] * r[n / 2];
+}
+
+static void xmat_symmetrise(group *self)
+{
+    int64_t n = self->n;
+    real *e = self->q + n;
+    for (int64_t i = 0; i < n / 2; i++) e[i] = e[n - 1 - i] = (e[i] + e[n - 1 - i]) / 2;
+}
+
+/* S is [0 s; -s 0] with s = (e_j - e_i) / norm: tr SQ is s (e_j - e_i), and SS is -s^2 I. */
+static double xmat_skew_part(const group *self, const rng_stream *draw, double *x, double *y)
+{
+    (void)draw;
+    int64_t n = self->n;
+    const real *d = self->q, *e = d + n;
+    double norm = 0;
+    *x = *y = 0;
+    for (int64_t i = 0; i < n / 2; i++) norm = fmax(norm, fabs((double)e[n - 1 - i] - (double)e[i]));
+    if (norm <= REAL_EPSILON * (double)la_max_abs(2 * n, self->q)) return 0;
+    for (int64_t i = 0; i < n / 2; i++) {
+        double s = ((double)e[n - 1 - i] - (double)e[i]) / norm;
+        *x += s * s * norm;
+        *y -= s * s * ((double)d[i] + (double)d[n - 1 - i]);
+    }
+    return norm;
+}
+
+static void xmat_rotate(group *self, double norm, double t)
+{
+    int64_t n = self->n;
+    real *d = self->q, *e = d + n;
+    for (int64_t i = 0; i < n / 2; i++) {
+        int64_t j = n - 1 - i;
+        double di = (double)d[i], ei = (double)e[i], dj = (double)d[j], ej = (double)e[j];
+        double s = t * ((ej - ei) / norm), keep = 1 - s * s / 2;
+        d[i] = (real)(keep * di + s * ej);
+        e[i] = (real)(keep * ei + s * dj);
+        e[j] = (real)(keep * ej - s * di);
+        d[j] = (real)(keep * dj - s * ei);
+    }
 }
 
 static void fused_project(const group *self, const group_raw *raw, real *R, group_r *units)
@@ -180,7 +261,8 @@ const group_ops GROUP_OPS(xmat) = {
     .kind = {.name = "xmat",
              .summary = "diagonal plus antidiagonal",
              .formula = "2n (2n - 1 if n is odd)",
-             .unprotected = true},
+             .unprotected = true,
+             .self_adjoint = true},
     .fused = &xmat_fused,
     .create = xmat_create,
     .reset = psgd__group_reset,
@@ -199,4 +281,8 @@ const group_ops GROUP_OPS(xmat) = {
     .gram = xmat_gram,
     .energy = xmat_energy,
     .range = xmat_range,
+    .retract_right = xmat_retract_right,
+    .symmetrise = xmat_symmetrise,
+    .skew_part = xmat_skew_part,
+    .rotate = xmat_rotate,
 };

@@ -37,12 +37,16 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
     self->fibres = args->fibres;
     self->pairs = args->pairs;
     self->integrate = args->integrate;
+    self->inverse_free = args->inverse_free;
     self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
     self->work = args->work;
-    if (args->integrate && ops->project && !(ops->gram && ops->energy)) {
-        self->panel = psgd__work_reserve(args->work, self->n * PANEL, sizeof(real));
-    }
+    if (args->integrate && ops->project && !(ops->gram && ops->energy)) psgd__group_reserve_panel(self);
     return self;
+}
+
+void psgd__group_reserve_panel(group *self)
+{
+    self->panel = psgd__work_reserve(self->work, self->n * PANEL, sizeof(real));
 }
 
 psgd_status psgd__group_array(const group_args *args, void *self, int64_t count, size_t size, void *array)
@@ -193,40 +197,46 @@ void psgd__group_square(const group *self, view X)
     self->ops->act(self, ACT_MUL_T, X);
 }
 
-/* Columns from .. from + PANEL - 1, as far as they exist, of Q or of Q^-T, as rows of a panel in the workspace. */
-static view column_panel(const group *self, bool inverse, int64_t from)
+/* Columns from .. from + PANEL - 1, as far as they exist, of M, as rows of a panel in the workspace. */
+static view column_panel(const group *self, group_image M, int64_t from)
 {
     int64_t count = self->n - from < PANEL ? self->n - from : PANEL;
     real *panel = psgd__work_at(self->work, self->panel);
     memset(panel, 0, (size_t)(count * self->n) * sizeof(real));
     for (int64_t i = 0; i < count; i++) panel[i * self->n + from + i] = 1;
     view X = view_rows(panel, self->n, count);
-    self->ops->act(self, inverse ? ACT_SOLVE_T : ACT_MUL, X);
+    if (M == IMAGE_INVERSE) self->ops->act(self, ACT_SOLVE_T, X);
+    if (M == IMAGE_P || M == IMAGE_QP) psgd__group_square(self, X);
+    if (M == IMAGE_Q || M == IMAGE_QP) self->ops->act(self, ACT_MUL, X);
     return X;
 }
 
-void psgd__group_gram(const group *self, bool inverse, double weight, real *R)
+void psgd__gram_by_columns(const group *self, group_image M, double weight, real *R)
 {
-    if (self->ops->gram) {
-        self->ops->gram(self, inverse, weight, R);
-        return;
-    }
     int sign = weight < 0 ? -1 : 1;
     for (int64_t from = 0; from < self->n; from += PANEL) {
-        view X = column_panel(self, inverse, from), none = {0};
+        view X = column_panel(self, M, from), none = {0};
         la_view_scale(X, (real)sqrt(fabs(weight)));
         none.n = X.n;
         self->ops->project(self, sign > 0 ? X : none, sign > 0 ? none : X, sign, true, R);
     }
 }
 
-double psgd__group_energy(const group *self, bool inverse)
+void psgd__group_gram(const group *self, group_image M, double weight, real *R)
 {
-    if (self->ops->energy) return self->ops->energy(self, inverse);
+    (self->ops->gram ? self->ops->gram : psgd__gram_by_columns)(self, M, weight, R);
+}
 
+double psgd__energy_by_columns(const group *self, group_image M)
+{
     double sum = 0;
-    for (int64_t from = 0; from < self->n; from += PANEL) sum += la_view_energy(column_panel(self, inverse, from));
+    for (int64_t from = 0; from < self->n; from += PANEL) sum += la_view_energy(column_panel(self, M, from));
     return sum;
+}
+
+double psgd__group_energy(const group *self, group_image M)
+{
+    return (self->ops->energy ? self->ops->energy : psgd__energy_by_columns)(self, M);
 }
 
 void psgd__group_to_dense(const group *self, real *Q)

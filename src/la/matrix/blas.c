@@ -259,6 +259,36 @@ void la_sym_outer(view A, view B, int sign, bool lower, bool accumulate, real *R
     la_parallel(job.bands, effort(work), outer_part, &job);
 }
 
+typedef struct half_job {
+    outer_job bands; /* of rows of the triangle */
+    int64_t n;
+    real alpha;
+    const real *A, *B;
+    real *C;
+} half_job;
+
+static void half_part(void *data, int64_t i)
+{
+    const half_job *job = data;
+    int64_t n = job->n, top = band_start(&job->bands, i), rows = band_start(&job->bands, i + 1) - top;
+    if (rows == 0) return;
+    serial_gemm(false, false, rows, n - top, n, job->alpha, job->A + top * n, n, job->B + top, n, 1,
+                job->C + top * n + top, n);
+}
+
+/* More bands than threads need: what a band computes below the diagonal is thrown away. */
+void la_sym_product(int64_t n, real alpha, const real *A, const real *B, real *C)
+{
+    double work = (double)n * (double)n * (double)n / 2;
+    if (product_is_small(n, n, n)) {
+        la_gemm(false, false, n, n, n, alpha, A, n, B, n, 1, C, n);
+        return;
+    }
+    half_job job = {.n = n, .alpha = alpha, .A = A, .B = B, .C = C};
+    job.bands = (outer_job){.A = {.n = n}, .bands = larger(8, parts_of(work))};
+    la_parallel(job.bands.bands, effort(work), half_part, &job);
+}
+
 void la_cross_outer(view X, view Y, real alpha, real beta, real *R)
 {
     bring_together(&X, &Y);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/rng.h"
 #include "la/view.h"
 
 #define la_mat_add_mul    PSGD_TYPED(psgd__la_mat_add_mul)
@@ -21,6 +22,11 @@
 #define la_invert         PSGD_TYPED(psgd__la_invert)
 #define la_sym_power      PSGD_TYPED(psgd__la_sym_power)
 #define la_svd_range      PSGD_TYPED(psgd__la_svd_range)
+#define la_sym_product    PSGD_TYPED(psgd__la_sym_product)
+#define la_mirror         PSGD_TYPED(psgd__la_mirror)
+#define la_symmetrise     PSGD_TYPED(psgd__la_symmetrise)
+#define la_skew           PSGD_TYPED(psgd__la_skew)
+#define la_norm_estimate  PSGD_TYPED(psgd__la_norm_estimate)
 
 /* Y <- beta Y + alpha M X or alpha M'X; X and Y are views over the same fibres, apart in memory. */
 void la_mat_add_mul(const real *M, int64_t columns, bool transpose, real alpha, view X, real beta, view Y);
@@ -58,6 +64,24 @@ void la_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, cons
 /* The same without the kernels of small_blas.h, whatever the sizes. */
 void la_blas_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                   const real *B, int64_t ldb, real beta, real *C, int64_t ldc);
+
+/* The upper triangle of C <- C + alpha A B for square matrices, n^3 flops and a little more; entries near the diagonal
+ * of the lower triangle may be written as well. */
+void la_sym_product(int64_t n, real alpha, const real *A, const real *B, real *C);
+
+/* Square matrices and their transposes. */
+void la_mirror(int64_t n, real *M);              /* the lower triangle <- the mirror image of the upper one */
+void la_symmetrise(int64_t n, real *M);          /* M <- (M + M')/2 */
+void la_skew(int64_t n, const real *M, real *S); /* S <- M' - M */
+
+/* ||M||_2 of a symmetric or skew M, from below and 0.85 to 1 of the truth. The same draw gives the same result; work
+ * has la_norm_work(n) elements. */
+double la_norm_estimate(int64_t n, const real *M, const rng_stream *draw, real *work);
+enum { LA_NORM_ROWS = 32 };
+static inline int64_t la_norm_work(int64_t n)
+{
+    return 2 * LA_NORM_ROWS * n;
+}
 
 /* M <- M^-1 by LU. pivots has n ints, work 32 n elements. false where M is singular; M is then destroyed. */
 bool la_invert(int64_t n, real *M, int *pivots, real *work);

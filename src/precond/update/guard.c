@@ -68,6 +68,6 @@ static int settle(psgd_precond *self, bool mend)
 int guard_settle(psgd_precond *self)
 {
     if (settle(self, false) == 0) return 0;
-    psgd__group_balance(self->root);
+    psgd__group_balance(self->root, false);
     return settle(self, true);
 }

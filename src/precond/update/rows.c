@@ -6,6 +6,9 @@
  *     of diag, row i in I:  lambda^2 ||G||_F^2 q_i^2 - ||G^-1||_F^2 / q_i^2
  *     of G:                 lambda^2 (sum of q_i^2) Pi(GG') - (sum of 1/q_i^2) Pi(G^-T G^-1)
  *
+ * for the images Qh and Q^-T v; for Ph and v of other update rules, P stands for Q and I for Q^-T. An update rule that
+ * takes images of a factor's own multiplies row i of R by q_i^2.
+ *
  * exact adds this, which is the expectation of the update of the whole matrix over v on I; lazy leaves I out, and their
  * q as they are. The cost is that of the rows present, and for each row of the matrix a few flops on q. */
 #include "precond/update/update.h"
@@ -92,10 +95,18 @@ void PSGD_TYPED(psgd__precond_apply_rows)(const psgd_precond *self, psgd_operato
     }
 }
 
-/* What v integrated out leaves: the sums over its rows, and ||G||_F^2 and ||G^-1||_F^2 with their factors. */
+/* The square of an entry of the M that h or v is multiplied by, for a row with this q. */
+static double row_square(double q, group_image M)
+{
+    double square = q * q;
+    return M == IMAGE_INVERSE ? 1 / square : M == IMAGE_Q ? square : M == IMAGE_P ? square * square : 1;
+}
+
+/* What v integrated out leaves: the sums over its rows, and ||M||_F^2 of the columns with its factor. */
 typedef struct expectation {
-    double squares, inverse_squares; /* of q */
-    double gain, loss;               /* lambda^2 ||G||_F^2, ||G^-1||_F^2 */
+    group_image of_h, of_v;
+    double h_squares, v_squares; /* of the rows */
+    double gain, loss;           /* lambda^2 times that of the image of h; that of v */
 } expectation;
 
 /* R_i, and in sum |R_i|, of the rows where v is integrated out; zero elsewhere. sum may be NULL. */
@@ -107,7 +118,8 @@ static void project_expected(const matrix *m, const expectation *e, double weigh
         bool here = next < rows->count && rows->index[next] == i;
         next += here;
         bool counts = all || here == present;
-        double q = (double)m->q[i], up = e->gain * q * q / weight, down = e->loss / (q * q) / weight;
+        double q = (double)m->q[i], up = e->gain * row_square(q, e->of_h) / weight;
+        double down = e->loss * row_square(q, e->of_v) / weight;
         R[i] = counts ? (real)(up - down) : 0;
         if (sum) sum[i] = counts ? (real)(up + down) : 0;
     }
@@ -126,7 +138,8 @@ static reach reach_of(const precond_settings *set)
 
 static expectation expect(const psgd_precond *self, const matrix *m, reach where, const psgd_rows *rows)
 {
-    expectation e = {0};
+    bool whitened = psgd__rule_at(self->settings.rule)->images == IMAGES_WHITENED;
+    expectation e = {.of_h = whitened ? IMAGE_Q : IMAGE_P, .of_v = whitened ? IMAGE_INVERSE : IMAGE_IDENTITY};
     double damping = self->settings.damping;
     int64_t next = 0;
     if (!where.any) return e;
@@ -134,12 +147,11 @@ static expectation expect(const psgd_precond *self, const matrix *m, reach where
         bool here = next < rows->count && rows->index[next] == i;
         next += here;
         if (!where.all && here != where.present) continue;
-        double square = (double)m->q[i] * (double)m->q[i];
-        e.squares += square;
-        e.inverse_squares += 1 / square;
+        e.h_squares += row_square((double)m->q[i], e.of_h);
+        e.v_squares += row_square((double)m->q[i], e.of_v);
     }
-    e.gain = damping > 0 ? damping * damping * psgd__group_energy(m->columns, false) : 0;
-    e.loss = psgd__group_energy(m->columns, true);
+    e.gain = damping > 0 ? damping * damping * psgd__group_energy(m->columns, e.of_h) : 0;
+    e.loss = psgd__group_energy(m->columns, e.of_v);
     return e;
 }
 
@@ -148,7 +160,7 @@ static void step_rows(update *u, const matrix *m, const whitened_pair *w, const 
 {
     psgd_precond *self = u->self;
     real *R = psgd__work_at(self->work, self->at_R);
-    real *sum = normaliser_needs_spare((norm_choice)self->settings.norm) ? R + self->r_size : NULL;
+    real *sum = normaliser_needs_second((norm_choice)self->settings.norm) ? R + self->r_size : NULL;
     if (where.any) {
         project_expected(m, e, whiten_weight(w->exponent), where.all, rows, where.present, R, sum);
     } else {
@@ -162,14 +174,19 @@ static void step_rows(update *u, const matrix *m, const whitened_pair *w, const 
         R[at] = (real)((double)R[at] + a - b);
         if (sum) sum[at] = (real)((double)sum[at] + a + b);
     }
+    if (u->rule->images == IMAGES_OWN) {
+        for (int64_t i = 0; i < m->count; i++) {
+            R[i] *= m->q[i] * m->q[i];
+            sum[i] *= m->q[i] * m->q[i];
+        }
+    }
     double largest = (double)la_max_abs(m->count, R);
     group_pair empty = update_empty_pair(m->count);
     unit_measure measure = {.pair = &empty,
                             .R = R,
-                            .spare = sum,
+                            .second = sum,
                             .largest = largest,
                             .spectral = largest,
-                            .fused = true,
                             .exponent = u->exponent,
                             .weight = whiten_weight(u->exponent)};
     update_step(u, m->rows, &measure);
@@ -187,6 +204,19 @@ static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, wh
     update_start_from(self, w);
 }
 
+/* Qh and Q^-T v, or Ph and v, of the rows present. */
+static void form_images(const psgd_precond *self, const matrix *m, const psgd_rows *rows, int64_t n, whitened_pair *w)
+{
+    const real *q = gather_q(self, m, rows);
+    multiply(m, rows->count, q, false, w->pair.A.x);
+    if (psgd__rule_at(self->settings.rule)->images != IMAGES_WHITENED) {
+        whiten_range(n, w);
+        multiply(m, rows->count, q, true, w->pair.A.x);
+    } else if (w->pair.B.x) {
+        solve(m, rows->count, q, true, w->pair.B.x);
+    }
+}
+
 psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd_rows *rows, const void *v,
                                                   const void *h)
 {
@@ -199,26 +229,21 @@ psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd
 
     reach where = reach_of(&self->settings);
     expectation e = expect(self, &m, where, rows);
-    const real *q = gather_q(self, &m, rows);
-    multiply(&m, rows->count, q, false, w.pair.A.x);
-    if (w.pair.B.x) solve(&m, rows->count, q, true, w.pair.B.x);
-    PSGD_TRY(whiten_level(n, sqrt(fmax(e.gain * e.squares, e.loss * e.inverse_squares)), &w));
+    form_images(self, &m, rows, n, &w);
+    PSGD_TRY(whiten_level(n, sqrt(fmax(e.gain * e.h_squares, e.loss * e.v_squares)), &w));
 
     double damping = self->settings.damping, weight = whiten_weight(w.exponent);
     group_pair pair = {.A = view_rows(w.pair.A.x, m.width, rows->count),
                        .B = view_rows(w.pair.B.x, m.width, rows->count),
                        .h = view_rows((real *)h, m.width, rows->count),
                        .v = view_rows(w.pair.v.x, m.width, rows->count),
-                       .scaled = w.pair.scaled,
-                       .gram = where.any ? damping * damping * e.squares / weight : 0,
-                       .gram_inverse = where.any ? -e.inverse_squares / weight : 0};
-    update u = {.self = self,
-                .measure = normaliser_at(self->settings.norm),
-                .exponent = w.exponent,
-                .count = 1,
-                .size = (double)n,
-                .h_max = w.h_max,
-                .v_max = w.v_max};
+                       .scaled = w.pair.scaled};
+    if (where.any) {
+        pair.gram[e.of_h] = damping * damping * e.h_squares / weight;
+        pair.gram[e.of_v] = -e.v_squares / weight;
+    }
+    update u = update_begin(self, 1, &w);
+    u.size = (double)n;
     step_rows(&u, &m, &w, &e, where, rows);
     PSGD_TRY(psgd__group_units(m.columns, &pair, update_unit, &u));
     update_count(&u);

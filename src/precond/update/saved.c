@@ -67,6 +67,8 @@ static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
     w.bytes = sizeof(saved_header);
     int64_t size = sizeof(real);
     w.tree = psgd__checksum_add(w.tree, &size, sizeof size);
+    int64_t rule = self->settings.rule; /* what it remembers depends on the rule; eq came first and is not counted */
+    if (rule != RULE_EQ) w.tree = psgd__checksum_add(w.tree, &rule, sizeof rule);
     for (int i = 0; i < self->unit_count; i++) {
         precond_unit *unit = &self->units[i];
         move(&w, unit->running, sizeof unit->running);
@@ -104,7 +106,7 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
         return psgd__fail(PSGD_ERR_FORMAT, "these bytes are not the state of a preconditioner");
     }
     if (head.bytes != own.bytes || head.tree != own.tree) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state is that of another group, shape or dtype");
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is that of another group, shape, dtype or rule");
     }
     if (count != own.bytes) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state has %lld bytes instead of %lld", (long long)count,

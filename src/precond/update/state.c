@@ -58,6 +58,7 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     group_args args = {.context = self->context,
                        .pairs = set->pairs,
                        .integrate = set->integrate || set->rows == ROWS_EXACT,
+                       .inverse_free = psgd__rule_is_inverse_free(psgd__rule_at(set->rule)),
                        .work = self->work};
     PSGD_TRY(psgd__group_create(&args, tree, &root));
     self->root = root;
@@ -69,8 +70,11 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     self->r_size = max_r_size(self);
     self->at_A = psgd__work_reserve(self->work, elements, sizeof(real));
     self->at_B = psgd__work_reserve(self->work, set->integrate ? 0 : elements, sizeof(real));
-    self->at_R = psgd__work_reserve(self->work, normaliser_needs_spare(set->norm) ? 2 * self->r_size : self->r_size,
+    self->at_R = psgd__work_reserve(self->work, normaliser_needs_second(set->norm) ? 2 * self->r_size : self->r_size,
                                     sizeof(real));
+    if (psgd__rule_at(set->rule)->images == IMAGES_OWN) {
+        self->at_own = psgd__work_reserve(self->work, (set->integrate ? 1 : 2) * elements, sizeof(real));
+    }
     if (!set->unbiased) return PSGD_OK;
 
     self->average = psgd__alloc(self->context, self->n, sizeof(real));
@@ -118,11 +122,11 @@ psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *
 {
     whitened_pair w;
     PSGD_TRY(whiten_load(self, self->n, 1, v, h, &w));
-    PSGD_TRY(whiten_images(self, 1, &w));
+    PSGD_TRY(whiten_images(self, IMAGES_WHITENED, 1, &w));
     double a = la_view_energy(w.pair.A), damping = self->settings.damping;
     if (self->settings.integrate) {
-        double q = damping > 0 ? psgd__group_energy(self->root, false) : 0;
-        *value = ldexp(a, 2 * w.exponent) + damping * damping * q + psgd__group_energy(self->root, true);
+        double q = damping > 0 ? psgd__group_energy(self->root, IMAGE_Q) : 0;
+        *value = ldexp(a, 2 * w.exponent) + damping * damping * q + psgd__group_energy(self->root, IMAGE_INVERSE);
     } else {
         *value = ldexp(a + la_view_energy(w.pair.B), 2 * w.exponent);
     }

@@ -1,10 +1,11 @@
 /* One update of Q from pairs (v, h):  A = Qh, B = Q^-T v, R = Pi(AA' - BB'), Q <- (I - (step / ||R||) R) Q
  * (paper, equations R and normalized_Q_learn), for every unit of the group that is normalised on its own.
  *
- * An update rule is images (whiten_images), the side of the retraction (update_step) and what follows (update_count);
- * the normaliser is independent of all three. Nothing changes before A and B are known to be finite. They are scaled by
- * a common power of two where their squares would overflow or underflow, and those of a part of a sum once more where
- * they are small compared with the other parts; the normaliser gets the exponent and the weight that undoes it. */
+ * That is the paper's update rule. A rule is images (whiten_images, own_images), the side of the retraction and what
+ * follows (move); the normaliser is independent of all three. Nothing changes before A and B are known to be finite.
+ * They are scaled by a common power of two where their squares would overflow or underflow, and those of a part of a
+ * sum once more where they are small compared with the other parts; the normaliser gets the exponent and the weight
+ * that undoes it. */
 #include "precond/update/update.h"
 #include "la/la.h"
 
@@ -25,12 +26,22 @@ enum { MAX_MAGNIFIED = 100 };
 static const double MIN_FUSED = 0x1p-50, MAX_FUSED = 0x1p60;
 #endif
 
-/* R of one unit into the workspace. */
-static void project(const group *unit, const group_pair *pair, real *R)
+/* R of one unit into the workspace, with what the normaliser needs besides. */
+static void project(unit_measure *m)
 {
-    unit->ops->project(unit, pair->A, pair->B, -1, false, R);
-    if (pair->gram != 0) psgd__group_gram(unit, false, pair->gram, R);
-    if (pair->gram_inverse != 0) psgd__group_gram(unit, true, pair->gram_inverse, R);
+    const group *unit = m->unit;
+    const group_pair *pair = m->pair;
+    if (m->second) {
+        psgd__group_project_both(unit, pair->A, pair->B, m->R, m->second);
+    } else {
+        unit->ops->project(unit, pair->A, pair->B, -1, false, m->R);
+    }
+    for (group_image M = 0; M < IMAGE_COUNT; M++) {
+        if (pair->gram[M] == 0) continue;
+        psgd__group_gram(unit, M, pair->gram[M], m->R);
+        if (m->second) psgd__group_gram(unit, M, fabs(pair->gram[M]), m->second);
+    }
+    m->largest = (double)unit->ops->r_max(unit, m->R);
 }
 
 /* |A| <= VANISHING |h| and |B| <= VANISHING |v|: Q nearly annihilates h, and Q^-T nearly annihilates v. Pairs that
@@ -53,12 +64,32 @@ static bool vanishing(const update *u, const unit_measure *m, double c)
     return (h == 0 || R <= h) && (v == 0 || R <= v);
 }
 
+/* The step of the rule: I - cR on its side of Q, and what follows. true where Q has come near a limit of guard.c. */
+static bool move(const update_rule *rule, const unit_measure *m, double c)
+{
+    group *unit = m->unit;
+    if (rule->side == SIDE_BOTH) {
+        psgd__group_retract_both(unit, (real)(c / 2), m->R);
+    } else if (rule->side == SIDE_RIGHT) {
+        psgd__group_retract_right(unit, (real)c, m->R);
+    } else {
+        unit->ops->retract(unit, (real)c, m->R);
+    }
+    if (rule->rotate) psgd__group_rotate(unit, &m->draw);
+    if (rule->side != SIDE_BOTH) return guard_after(m->record, c, m->largest);
+    bool first = guard_after(m->record, c / 2, m->largest);
+    return guard_after(m->record, c / 2, m->largest) || first;
+}
+
 void update_step(update *u, group *unit, unit_measure *m)
 {
     psgd_precond *self = u->self;
+    int index = u->next++;
     m->unit = unit;
-    m->record = &self->units[u->next++];
+    m->record = &self->units[index];
     m->step = self->settings.step;
+    m->decay = self->settings.norm_decay;
+    m->draw = psgd__rng_stream(0, RNG_ESTIMATE, (uint64_t)index, (uint64_t)self->updates);
     double c = u->measure(m);
     if (m->largest == 0) return;
     if (vanishing(u, m, c)) {
@@ -71,8 +102,7 @@ void update_step(update *u, group *unit, unit_measure *m)
         self->skipped++;
         return;
     }
-    unit->ops->retract(unit, (real)c, m->R);
-    u->settle = guard_after(m->record, c, m->largest) || u->settle;
+    u->settle = move(u->rule, m, c) || u->settle;
 }
 
 /* Multiplies A and B by 2^e. */
@@ -80,15 +110,14 @@ static void magnify(group_pair *pair, int e)
 {
     if (pair->A.x) la_view_scale(pair->A, (real)ldexp(1, e));
     if (pair->B.x) la_view_scale(pair->B, (real)ldexp(1, e));
-    pair->gram = ldexp(pair->gram, 2 * e);
-    pair->gram_inverse = ldexp(pair->gram_inverse, 2 * e);
+    for (int M = 0; M < IMAGE_COUNT; M++) pair->gram[M] = ldexp(pair->gram[M], 2 * e);
 }
 
 /* The exponent that brings A and B of this unit to about 1 where their squares would underflow, else 0. */
 static int smallness(const group_pair *pair)
 {
     double max = fmax((double)la_view_max(pair->A), (double)la_view_max(pair->B));
-    max = fmax(max, sqrt(fabs(pair->gram) + fabs(pair->gram_inverse)));
+    for (int M = 0; M < IMAGE_COUNT; M++) max = fmax(max, sqrt(fabs(pair->gram[M])));
     return max > 0 && max < SMALL ? (int)fmin(-ilogb(max), MAX_MAGNIFIED) : 0;
 }
 
@@ -101,9 +130,7 @@ typedef struct part_asked {
 static double part_step(void *data, const group_part *part)
 {
     part_asked *asked = data;
-    const precond_settings *set = asked->settings;
-    return normaliser_part((norm_choice)set->norm, part, &asked->record->running[part->index], asked->weight,
-                           set->step);
+    return normaliser_part(asked->settings, part, &asked->record->running[part->index], asked->weight);
 }
 
 /* A family with an update of its own. Its entries grow by less than half at a step. As a part of a sum it may see
@@ -131,26 +158,46 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
     if (how.moved) u->settle = guard_after(asked.record, 0.5, 1) || u->settle;
 }
 
+/* The images under the unit's own Q, in copies: those of the other units are made of the same A and B. */
+static void own_images(const psgd_precond *self, const group *unit, group_pair *pair)
+{
+    const real *A = psgd__work_at(self->work, self->at_A), *B = psgd__work_at(self->work, self->at_B);
+    real *own = psgd__work_at(self->work, self->at_own);
+    view of_A = view_over(pair->A, own + (pair->A.x - A)), of_B = pair->B;
+    la_view_copy(pair->A, of_A);
+    unit->ops->act(unit, ACT_MUL, of_A);
+    if (of_B.x) {
+        of_B.x = own + self->n * self->settings.pairs + (pair->B.x - B);
+        la_view_copy(pair->B, of_B);
+        unit->ops->act(unit, ACT_MUL, of_B);
+    }
+    pair->A = of_A;
+    pair->B = of_B;
+    pair->gram[IMAGE_Q] = pair->gram[IMAGE_IDENTITY];
+    pair->gram[IMAGE_QP] = pair->gram[IMAGE_P];
+    pair->gram[IMAGE_IDENTITY] = pair->gram[IMAGE_P] = 0;
+}
+
 psgd_status update_unit(group *unit, const group_pair *given, void *data)
 {
     update *u = data;
+    psgd_precond *self = u->self;
     group_pair pair = *given;
     if (unit->ops->fit) {
         fit_unit(u, unit, &pair);
         return PSGD_OK;
     }
-    real *R = psgd__work_at(u->self->work, u->self->at_R);
-    unit_measure m = {
-        .pair = &pair, .R = R, .spare = R + u->self->r_size, .spectral = HUGE_VAL, .exponent = u->exponent};
-    project(unit, &pair, R);
-    m.largest = (double)unit->ops->r_max(unit, R);
+    if (u->rule->images == IMAGES_OWN) own_images(self, unit, &pair);
+    real *R = psgd__work_at(self->work, self->at_R);
+    unit_measure m = {.unit = unit, .pair = &pair, .R = R, .spectral = HUGE_VAL, .exponent = u->exponent};
+    if (normaliser_needs_second((norm_choice)self->settings.norm)) m.second = R + self->r_size;
+    project(&m);
 
     int e = m.largest < SMALL * SMALL ? smallness(&pair) : 0;
     if (e) {
         magnify(&pair, e);
         m.exponent -= e;
-        project(unit, &pair, R);
-        m.largest = (double)unit->ops->r_max(unit, R);
+        project(&m);
     }
     m.weight = whiten_weight(m.exponent) / u->count;
     update_step(u, unit, &m);
@@ -172,10 +219,25 @@ void update_count(const update *u)
     self->updates++;
     if (u->settle) {
         self->skipped += guard_settle(self);
-    } else if (self->updates % BALANCE_EVERY == 0) {
-        psgd__group_balance(self->root);
+    } else if (self->updates % BALANCE_EVERY == 0 && !u->rule->balance) {
+        psgd__group_balance(self->root, false);
         guard_start(self);
     }
+    if (!u->rule->balance) return;
+    psgd__group_balance(self->root, true);
+    guard_start(self);
+}
+
+update update_begin(psgd_precond *self, int64_t count, const whitened_pair *w)
+{
+    return (update){.self = self,
+                    .rule = psgd__rule_at(self->settings.rule),
+                    .measure = normaliser_at((norm_choice)self->settings.norm),
+                    .exponent = w->exponent,
+                    .count = (double)count,
+                    .size = (double)count * (double)self->n,
+                    .h_max = w->h_max,
+                    .v_max = w->v_max};
 }
 
 typedef struct fused_update {
@@ -189,10 +251,9 @@ static psgd_status step_fused(group *unit, const group_pair *pair, void *data)
     const group_r *own = &f->unit[f->common.next];
     unit_measure m = {.pair = pair,
                       .R = own->R,
-                      .spare = f->second[f->common.next].R,
+                      .second = f->second[f->common.next].R,
                       .largest = own->largest,
                       .spectral = own->spectral,
-                      .fused = true,
                       .weight = 1};
     update_step(&f->common, unit, &m);
     return PSGD_OK;
@@ -215,14 +276,16 @@ static bool update_fused(psgd_precond *self, const real *v, const real *h)
 {
     const precond_settings *set = &self->settings;
     group *root = self->root;
-    if (!root->fused || !root->fused->project || set->integrate || set->unbiased || self->waiting) return false;
+    bool whitened = psgd__rule_at(set->rule)->images == IMAGES_WHITENED;
+    if (!root->fused || !root->fused->project || !whitened) return false;
+    if (set->integrate || set->unbiased || self->waiting) return false;
 
-    fused_update f = {.common = {.self = self, .measure = normaliser_at(set->norm), .count = 1}};
+    fused_update f = {.common = update_begin(self, 1, &(whitened_pair){.exponent = 0})};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
     real *R = psgd__work_at(self->work, self->at_R);
     root->fused->project(root, &raw, R, f.unit);
     if (!all_safe(self, f.unit)) return false;
-    if (normaliser_needs_spare(set->norm)) {
+    if (normaliser_needs_second((norm_choice)set->norm)) {
         raw.sign = 1;
         root->fused->project(root, &raw, R + self->r_size, f.second);
     }
@@ -242,16 +305,10 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
         whiten_norms(self->n * count, &w);
         update_start_from(self, &w);
     }
-    PSGD_TRY(whiten_images(self, count, &w));
+    PSGD_TRY(whiten_images(self, psgd__rule_at(self->settings.rule)->images, count, &w));
     whiten_keep_average(self, h);
 
-    update u = {.self = self,
-                .measure = normaliser_at(self->settings.norm),
-                .exponent = w.exponent,
-                .count = (double)count,
-                .size = (double)count * (double)self->n,
-                .h_max = w.h_max,
-                .v_max = w.v_max};
+    update u = update_begin(self, count, &w);
     PSGD_TRY(psgd__group_units(self->root, &w.pair, update_unit, &u));
     update_count(&u);
     return PSGD_OK;

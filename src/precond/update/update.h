@@ -12,6 +12,7 @@
 #define whiten_norms        PSGD_TYPED(psgd__whiten_norms)
 #define whiten_images       PSGD_TYPED(psgd__whiten_images)
 #define whiten_level        PSGD_TYPED(psgd__whiten_level)
+#define whiten_range        PSGD_TYPED(psgd__whiten_range)
 #define whiten_keep_average PSGD_TYPED(psgd__whiten_keep_average)
 #define normaliser_at       PSGD_TYPED(psgd__normaliser_at)
 #define normaliser_part     PSGD_TYPED(psgd__normaliser_part)
@@ -24,6 +25,7 @@
 #define update_step         PSGD_TYPED(psgd__update_step)
 #define update_start_from   PSGD_TYPED(psgd__update_start_from)
 #define update_count        PSGD_TYPED(psgd__update_count)
+#define update_begin        PSGD_TYPED(psgd__update_begin)
 
 /* whitened.c, the whitened pair: from the caller's (v, h) to A = Qh and B = Q^-T v in the workspace, safe to square. */
 
@@ -49,12 +51,15 @@ psgd_status whiten_load(psgd_precond *self, int64_t n, int64_t count, const real
 /* Frobenius norms of h and v from their copies; where there is no v, sqrt(n), its expectation. */
 void whiten_norms(int64_t n, whitened_pair *w);
 
-/* A <- Qh, B <- Q^-T v, then whiten_level. */
-psgd_status whiten_images(psgd_precond *self, int64_t count, whitened_pair *w);
+/* A and B <- the images of h and v, those of a whole Q; then whiten_level. */
+psgd_status whiten_images(psgd_precond *self, rule_images images, int64_t count, whitened_pair *w);
 
 /* Scales A and B, which are images already, by a common power of two where their squares would overflow or underflow;
  * other is the size of what was integrated out. */
 psgd_status whiten_level(int64_t n, double other, whitened_pair *w);
+
+/* Scales A = Qh by a power of two, kept in h_exponent, where Q'A might overflow or underflow. */
+void whiten_range(int64_t n, whitened_pair *w);
 
 /* s <- the moving average with h in it, where unbiased. */
 void whiten_keep_average(psgd_precond *self, const real *h);
@@ -65,27 +70,27 @@ void whiten_keep_average(psgd_precond *self, const real *h);
  * over the pairs, not their mean. */
 typedef struct unit_measure {
     group *unit;
-    precond_unit *record; /* of that unit */
-    const group_pair *pair;
-    real *R;         /* Pi(AA' - BB') and what was integrated out */
-    real *spare;     /* of the same size, where normaliser_needs_spare */
-    double largest;  /* max |R| */
-    double spectral; /* ||R||_2 or a bound, or infinity where it has not been computed */
-    bool fused;      /* pair is empty; spare, where needed, is Pi(AA' + BB') already */
-    int exponent;    /* A and B of the pair are the true ones times 2^-exponent */
+    precond_unit *record;   /* of that unit */
+    const group_pair *pair; /* empty where R comes from a fused path */
+    real *R;                /* Pi(AA' - BB') and what was integrated out */
+    real *second;           /* Pi(AA' + BB') and what was integrated out, where normaliser_needs_second */
+    double largest;         /* max |R| */
+    double spectral;        /* ||R||_2 or a bound, or infinity where it has not been computed */
+    int exponent;           /* A and B of the pair are the true ones times 2^-exponent */
     double weight;
-    double step;
+    double step, decay;
+    rng_stream draw; /* for estimates of norms */
 } unit_measure;
 
 /* Returns the factor c of Q <- (I - c R) Q, for R as it is stored. */
-typedef double (*normaliser)(const unit_measure *m);
+typedef double (*normaliser)(unit_measure *m);
 
 normaliser normaliser_at(norm_choice choice);
 
 /* The same for a part of a family's own update; 0 where its R is. running is the part's running maximum. */
-double normaliser_part(norm_choice choice, const group_part *part, double *running, double weight, double step);
+double normaliser_part(const precond_settings *set, const group_part *part, double *running, double weight);
 
-static inline bool normaliser_needs_spare(norm_choice choice)
+static inline bool normaliser_needs_second(norm_choice choice)
 {
     return choice == NORM_SECOND;
 }
@@ -107,6 +112,7 @@ int guard_settle(psgd_precond *self);
 
 typedef struct update {
     psgd_precond *self;
+    const update_rule *rule;
     normaliser measure;
     int next;            /* index of the next unit: units make their steps in the order of self->units */
     int exponent;        /* A and B are the true ones times 2^-exponent */
@@ -115,6 +121,9 @@ typedef struct update {
     double h_max, v_max; /* max |h|, max |v| */
     bool settle;         /* a unit has come near a limit of guard.c */
 } update;
+
+/* An update of count pairs; one without images to measure has none of w. */
+update update_begin(psgd_precond *self, int64_t count, const whitened_pair *w);
 
 /* The pair of a step whose R is known already. */
 static inline group_pair update_empty_pair(int64_t n)
@@ -126,7 +135,7 @@ static inline group_pair update_empty_pair(int64_t n)
 /* The step of the next unit from A, B and the grams of a pair; data is an update. */
 psgd_status update_unit(group *unit, const group_pair *given, void *data);
 
-/* The same from an R that is known already. Fills in unit, record and step of the measure. */
+/* The same from an R that is known already. Fills in the unit of the measure and what goes with it. */
 void update_step(update *u, group *unit, unit_measure *m);
 
 /* The scale of I that would make ||Ph|| = ||v|| for this pair: Q = sqrt(||v|| / ||h||) I. */

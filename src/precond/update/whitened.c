@@ -110,8 +110,8 @@ psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
 {
     view A = w->pair.A, B = w->pair.B;
     double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
-    if (!isfinite(a)) return refuse("Qh", n, A.x);
-    if (!isfinite(b) || !isfinite(other)) return refuse("Q^-T v", B.x ? n : 0, B.x);
+    if (!isfinite(a)) return refuse("the image of h", n, A.x);
+    if (!isfinite(b) || !isfinite(other)) return refuse("the image of v", B.x ? n : 0, B.x);
 
     double max = fmax(fmax(log_largest(a, w->h_exponent), log_largest(b, w->v_exponent)), log_largest(other, 0));
     int e = fabs(max) <= SQUARE_LIMIT || !isfinite(max) ? 0 : (int)max;
@@ -122,20 +122,35 @@ psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
     return PSGD_OK;
 }
 
-psgd_status whiten_images(psgd_precond *self, int64_t count, whitened_pair *w)
+void whiten_range(int64_t n, whitened_pair *w)
+{
+    real max = la_max_abs(n, w->pair.A.x);
+    if (!isfinite((double)max)) return;
+    int e = exponent_of(max, INPUT_LIMIT);
+    scale_down(n, e, w->pair.A.x);
+    w->h_exponent += e;
+}
+
+psgd_status whiten_images(psgd_precond *self, rule_images images, int64_t count, whitened_pair *w)
 {
     group *root = self->root;
     view A = w->pair.A, B = w->pair.B;
     double damping = self->settings.damping;
-    if (B.x) {
+    bool applied = images != IMAGES_WHITENED;
+    group_image of_h = applied ? IMAGE_P : IMAGE_Q, of_v = applied ? IMAGE_IDENTITY : IMAGE_INVERSE;
+    if (applied) {
+        root->ops->act(root, ACT_MUL, A);
+        whiten_range(count * self->n, w);
+        root->ops->act(root, ACT_MUL_T, A);
+    } else if (B.x) {
         psgd__group_whiten(root, A, B);
     } else {
         root->ops->act(root, ACT_MUL, A);
     }
-    PSGD_TRY(whiten_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, true)), w));
+    PSGD_TRY(whiten_level(count * self->n, B.x ? 0 : sqrt(psgd__group_energy(root, of_v)), w));
     if (!B.x) {
-        w->pair.gram = ldexp(damping * damping * (double)count, -2 * w->exponent);
-        w->pair.gram_inverse = -ldexp((double)count, -2 * w->exponent);
+        w->pair.gram[of_h] = ldexp(damping * damping * (double)count, -2 * w->exponent);
+        w->pair.gram[of_v] = -ldexp((double)count, -2 * w->exponent);
     }
     return PSGD_OK;
 }
