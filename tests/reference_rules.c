@@ -1,5 +1,5 @@
-/* Update rules in plain dense float64: Q itself is given, as rules other than the paper's do not multiply it from the left
- * alone. */
+/* Update rules in plain dense float64: Q itself is given, as rules other than the paper's do not multiply it from the
+ * left alone. */
 #include "reference.h"
 
 #include <math.h>

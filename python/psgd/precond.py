@@ -40,7 +40,8 @@ class Preconditioner:
         direction = precond.apply(g)
 
     Arrays are NumPy arrays or torch CPU tensors of the preconditioner's shape and type, contiguous; nothing is copied.
-    Options are keywords: criterion, damping, step, norm, rule, norm_decay, init_scale, init, pairs, integrate, unbiased, batch, average;
+    Options are keywords: criterion, damping, step, rule, norm, norm_decay, init_scale, init, pairs, integrate, unbiased,
+    batch, average;
     ``psgd.Preconditioner.options()`` tells what they do.
 
     It can be pickled and copied, and resumes bit-for-bit.

@@ -6,11 +6,11 @@
 #include "core/text.h"
 
 static const update_rule rules[] = {
-    [RULE_EQ] = {.name = "eq"},                                                                    /* dQ = E Q */
-    [RULE_QEQ] = {.name = "qeq", .images = IMAGES_APPLIED, .side = SIDE_RIGHT},                    /* Q E Q */
-    [RULE_PRO] = {.name = "pro", .images = IMAGES_APPLIED, .rotate = true},                        /* Q^1/2 E Q^3/2 */
+    [RULE_EQ] = {.name = "eq"},                                                 /* dQ = E Q */
+    [RULE_QEQ] = {.name = "qeq", .images = IMAGES_APPLIED, .side = SIDE_RIGHT}, /* Q E Q */
+    [RULE_PRO] = {.name = "pro", .images = IMAGES_APPLIED, .rotate = true},     /* Q^1/2 E Q^3/2 */
     [RULE_QUAD] = {.name = "quad", .images = IMAGES_APPLIED, .side = SIDE_BOTH},
-    [RULE_QEP] = {.name = "qep", .images = IMAGES_OWN, .balance = true},                           /* Q E P */
+    [RULE_QEP] = {.name = "qep", .images = IMAGES_OWN, .balance = true}, /* Q E P */
 };
 
 const update_rule *psgd__rule_at(int choice)
@@ -38,12 +38,15 @@ static const spec *find_misfit(const spec *node)
     return NULL;
 }
 
-/* The spec with dense in place of what does not fit, which holds every group of its size; diag in place of a family, which
- * is there because its tensor is large. */
+/* The spec with dense in place of what does not fit, which holds every group of its size; diag in place of a family,
+ * which is there because its tensor is large. */
 static void add_fitting(text *to, const spec *node)
 {
     while (node->kind->sizes == SIZES_SAME) node = node->first;
-    psgd__text_add(to, "%s", node->kind->self_adjoint ? node->kind->name : node->kind->place == PLACE_VECTOR ? "diag" : "dense");
+    psgd__text_add(to, "%s",
+                   node->kind->self_adjoint            ? node->kind->name
+                   : node->kind->place == PLACE_VECTOR ? "diag"
+                                                       : "dense");
     if (node->kind->self_adjoint) {
         for (const spec *child = node->first; child; child = child->next) {
             psgd__text_add(to, child == node->first ? "(" : ",");

@@ -64,7 +64,8 @@ static void form(const trial *t, int64_t n, const double *Q, const double *H, co
 {
     int64_t ka = t->count + (t->integrate ? n : 0), kb = t->integrate ? n : t->count;
     double *M = calloc((size_t)(n * n), sizeof(double)), *N = calloc((size_t)(n * n), sizeof(double));
-    double *T = calloc((size_t)(n * n), sizeof(double)), *image = calloc((size_t)(n * n + n * t->count), sizeof(double));
+    double *T = calloc((size_t)(n * n), sizeof(double)),
+           *image = calloc((size_t)(n * n + n * t->count), sizeof(double));
     double root = sqrt((double)t->count);
     if (t->rule == REF_EQ) {
         memcpy(M, Q, (size_t)(n * n) * sizeof(double));
@@ -119,8 +120,7 @@ static void update_both(const trial *t, psgd_precond *precond, ref_node *tree, c
             H[i * t->count + p] = (double)h[p * n + i] + (t->integrate ? 0 : t->damping * (double)v[p * n + i]);
         }
     }
-    estimate_data estimate = {
-        .updates = psgd_precond_updates(precond), .pairs = t->pairs, .integrate = t->integrate};
+    estimate_data estimate = {.updates = psgd_precond_updates(precond), .pairs = t->pairs, .integrate = t->integrate};
     ref_options options = {.norm = REF_SECOND,
                            .step = t->step,
                            .count = t->count,

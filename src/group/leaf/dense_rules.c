@@ -1,7 +1,7 @@
-/* What update rules other than the paper's ask of a dense group: retractions without an inverse, on either side or both,
- * the rotation towards symmetric Q, both Gram sums at once, and the norm. A retraction is one product, 2 n^3 flops; one
- * on both sides of a symmetric Q is 3 n^3, as half of the second product follows by symmetry; a rotation is 4 n^3. With
- * a few fibres R has low rank and all but the rotation are O(n^2). */
+/* What update rules other than the paper's ask of a dense group: retractions without an inverse, on either side or
+ * both, the rotation towards symmetric Q, both Gram sums at once, and the norm. A retraction is one product, 2 n^3
+ * flops; one on both sides of a symmetric Q is 3 n^3, as half of the second product follows by symmetry; a rotation is
+ * 4 n^3. With a few fibres R has low rank and all but the rotation are O(n^2). */
 #include "group/leaf/dense.h"
 #include "group/leaf/lowrank.h"
 #include "la/la.h"
