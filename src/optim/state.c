@@ -11,6 +11,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,15 +103,54 @@ static psgd_status check_bytes(const char *bytes, int64_t count, section_header 
     if (count < (int64_t)(sizeof *head + sizeof sum) || memcmp(head->magic, magic, sizeof magic) != 0) {
         return psgd__fail(PSGD_ERR_FORMAT, "these %lld bytes are not the state of an optimizer", (long long)count);
     }
-    int64_t body = head->bytes - (int64_t)sizeof sum;
-    if (head->bytes > count || body < (int64_t)sizeof *head) {
+    if (head->bytes > count || head->bytes < (int64_t)(sizeof *head + sizeof sum)) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state should have %lld bytes and has %lld: it is truncated or damaged",
                           (long long)head->bytes, (long long)count);
     }
+    int64_t body = head->bytes - (int64_t)sizeof sum;
     memcpy(&sum, bytes + body, sizeof sum);
     return psgd__checksum_add(CHECKSUM_START, bytes, body) == sum
                ? PSGD_OK
                : psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: its checksum is wrong");
+}
+
+static bool is_count(int64_t count)
+{
+    return count >= 0 && count <= INT64_C(1) << 53;
+}
+
+/* Counters that an optimizer can have. Methods of their own keep places in a memory of that length in integers. */
+static bool are_counters(const psgd_optimizer *self, const char *bytes)
+{
+    optim_counters now;
+    memcpy(&now, bytes, sizeof now);
+    bool sane = is_count(now.step) && is_count(now.skipped) && is_count(now.skipped_in_row) &&
+                is_count(now.evaluations) && is_count(now.products) && is_count(now.fits) &&
+                !isnan(now.best_validation) && isfinite(now.plateau);
+    for (int i = 0; i < 16; i++) sane = sane && !isnan(now.scalar[i]);
+    for (int i = 0; i < 8; i++) sane = sane && now.integer[i] >= 0 && now.integer[i] <= self->settings.memory;
+    return sane;
+}
+
+static bool are_finite(psgd_dtype dtype, int64_t bytes, const char *state)
+{
+    int64_t size = (int64_t)psgd_dtype_size(dtype);
+    for (int64_t i = 0; i < bytes; i += size) {
+        double wide;
+        float single;
+        memcpy(dtype == PSGD_F64 ? (void *)&wide : (void *)&single, state + i, (size_t)size);
+        if (!isfinite(dtype == PSGD_F64 ? wide : (double)single)) return false;
+    }
+    return true;
+}
+
+/* The checksum is right, so whoever wrote this meant it: values that no optimizer has are refused all the same. */
+static psgd_status check_values(const psgd_optimizer *self, int tensor, const section_header *head, const char *state)
+{
+    bool sane = tensor == PSGD_SHARED_STATE ? are_counters(self, state)
+                                            : is_count(head->steps) && is_count(head->taken) &&
+                                                  are_finite(self->dtype, head->state_bytes, state);
+    return sane ? PSGD_OK : psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
 }
 
 /* It is of an optimizer and a tensor like this one. */
@@ -126,16 +166,16 @@ static psgd_status check_section(const psgd_optimizer *self, int tensor, const c
         return psgd__fail(
             PSGD_ERR_FORMAT,
             "the state is of %lld tensors with %lld elements of type %s, not of %lld with %lld of type %s",
-            (long long)head.tensors, (long long)head.size, psgd_dtype_name((psgd_dtype)head.dtype),
+            (long long)head.tensors, (long long)head.size, head.dtype == PSGD_F64 ? "f64" : "f32",
             (long long)own.tensors, (long long)own.size, psgd_dtype_name(self->dtype));
     }
     if (head.ndim != own.ndim || memcmp(head.shape, own.shape, sizeof own.shape) != 0) {
-        return psgd__fail(PSGD_ERR_FORMAT, "the state has another shape than %s", self->parts[tensor].name);
+        return psgd__fail(PSGD_ERR_FORMAT, "the state is of a tensor of another shape");
     }
     if (head.state_bytes != own.state_bytes || head.precond_bytes != own.precond_bytes || head.bytes != own.bytes) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state was saved with another group or other options of %s", own.method);
     }
-    return PSGD_OK;
+    return check_values(self, tensor, &head, bytes + sizeof head);
 }
 
 static psgd_status load_section(psgd_optimizer *self, int tensor, const char *bytes)

@@ -266,7 +266,7 @@ void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how)
 {
     lra *l = (lra *)self;
     int64_t r = l->r, pairs = pair->A.outer;
-    int turn = (int)l->memory[LRA_TURN];
+    int turn = fit_turn(l->memory[LRA_TURN], BALANCE_EVERY);
     double *M, *inverse, *sums = psgd__work_at(self->work, l->sums);
     lra_fitting f = {.self = l, .pairs = pairs, .A = pair->A, .B = pair->B, .on_v = turn % 2 == 1};
     if (l->whitened != pair->A.x || pair->scaled) {

@@ -268,7 +268,7 @@ void psgd__splu_fit(group *self, const group_pair *pair, group_fit *how)
     if (move_l) move(&L, small);
     if (move_u) move(&U, small);
     if (!how->moved) return;
-    int turn = ((int)s->turn[0] + 1) % BALANCE_EVERY;
+    int turn = (fit_turn(s->turn[0], BALANCE_EVERY) + 1) % BALANCE_EVERY;
     s->turn[0] = (real)turn;
     if (turn == 0) balance(s);
 }

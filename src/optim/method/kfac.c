@@ -11,6 +11,7 @@
 #include "la/la.h"
 #include "optim/method/method.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -64,6 +65,12 @@ static void add_outer(real *M, double keep, double gain, const real *X, int64_t 
     la_gemm(of_columns, !of_columns, side, side, inner, (real)gain, X, columns, X, columns, (real)keep, M, side);
 }
 
+/* Whether the sum of so many squares is far from overflow: a factor that is not finite would stay so. */
+static bool squares_fit(double max, int64_t count)
+{
+    return max * max * (double)count < (double)REAL_MAX / 1e6;
+}
+
 static double trace(int64_t n, const real *M)
 {
     double sum = 0;
@@ -89,6 +96,7 @@ static void update(psgd_optimizer *self, const part *p, const real *G)
     factors f = factors_of(p);
     double keep = self->settings.beta2;
     if (*f.observed == 0) {
+        if (!squares_fit((double)la_max_abs(p->n, G), p->n)) return;
         add_outer(f.L, keep, 1 - keep, G, s.m, s.n, false);
         add_outer(f.A, keep, 1 - keep, G, s.m, s.n, true);
         *f.updates += 1;
@@ -136,8 +144,10 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
     sides s = sides_of(p);
     if (!s.n) return psgd__fail(PSGD_ERR_UNSUPPORTED, "a vector has no inputs and outputs to observe");
     double max = (double)la_max_abs(count * s.n, x) + (double)la_max_abs(count * s.m, delta);
-    if (!isfinite(max)) {
-        return psgd__fail(PSGD_ERR_NOT_FINITE, "an activation or output gradient is not finite; nothing has changed");
+    if (!squares_fit(max, count)) {
+        return psgd__fail(PSGD_ERR_NOT_FINITE,
+                          "an activation or output gradient, or its square, is not finite; nothing "
+                          "has changed");
     }
     factors f = factors_of(p);
     double keep = self->settings.beta2, gain = (1 - keep) / (double)count;

@@ -71,7 +71,7 @@ static bool direction(psgd_optimizer *self, void *const *g, void *const *d)
 /* s and y of the step from the old point (in v and h by now) to the new one into the ring. */
 static void remember(psgd_optimizer *self, void *const *theta, void *const *gradient)
 {
-    int64_t slot = self->now.integer[NEXT], memory = self->settings.memory;
+    int64_t memory = self->settings.memory, slot = self->now.integer[NEXT] % memory;
     double sy = 0, yy = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];

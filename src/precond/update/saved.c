@@ -51,6 +51,13 @@ static void move_reals(void *data, real *x, int64_t count)
     move(w, x, (size_t)count * sizeof *x);
 }
 
+static void check_running(walk *w)
+{
+    double running[GROUP_MAX_PARTS];
+    memcpy(running, w->at, sizeof running);
+    for (int i = 0; i < GROUP_MAX_PARTS; i++) w->broken = w->broken || !(running[i] >= 0 && isfinite(running[i]));
+}
+
 static void move_group(walk *w, group *self)
 {
     w->tree = psgd__checksum_add(w->tree, self->ops->kind.name, (int64_t)strlen(self->ops->kind.name) + 1);
@@ -71,6 +78,7 @@ static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
     if (rule != RULE_EQ) w.tree = psgd__checksum_add(w.tree, &rule, sizeof rule);
     for (int i = 0; i < self->unit_count; i++) {
         precond_unit *unit = &self->units[i];
+        if (way == CHECK) check_running(&w);
         move(&w, unit->running, sizeof unit->running);
         move(&w, &unit->top, sizeof unit->top);
         move(&w, &unit->bottom, sizeof unit->bottom);
