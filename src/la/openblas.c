@@ -5,6 +5,7 @@
 #include "la/openblas.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #pragma weak openblas_get_parallel
 #pragma weak openblas_get_num_threads
@@ -23,13 +24,29 @@ enum { SERIAL, PTHREADS, OPENMP }; /* as openblas_get_parallel says */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int inside, restored; /* threads between enter and leave; the number of threads that the last of them restores */
+static bool changed;         /* the number is ours now */
+
+/* The child of a fork has none of the threads that were inside, and nobody who would unlock. */
+static void forget_threads(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    inside = 0; /* who leaves last restores the number, as before */
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_threads);
+}
 
 static void enter_process(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
     pthread_mutex_lock(&lock);
-    if (inside++ == 0) {
+    if (inside++ == 0 && !changed) {
         restored = openblas_get_num_threads();
-        if (restored != 1) openblas_set_num_threads(1);
+        changed = restored != 1;
+        if (changed) openblas_set_num_threads(1);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -37,7 +54,10 @@ static void enter_process(void)
 static void leave_process(void)
 {
     pthread_mutex_lock(&lock);
-    if (--inside == 0 && restored != 1) openblas_set_num_threads(restored);
+    if (--inside == 0 && changed) {
+        openblas_set_num_threads(restored);
+        changed = false;
+    }
     pthread_mutex_unlock(&lock);
 }
 
