@@ -109,6 +109,10 @@ static psgd_status run(const cli_args *args)
     if (strcmp(name, "rosenbrock") != 0) {
         return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock, wikitext2 or imagenet");
     }
+    for (int i = 0; i < args->flag_count; i++) {
+        if (!strcmp(args->name[i], "out") || !strcmp(args->name[i], "search")) continue;
+        return cli_wrong_use("--%s is no flag of psgd paper rosenbrock, which takes --out and --search", args->name[i]);
+    }
     const char *out = cli_value(args, "out");
     return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
 }

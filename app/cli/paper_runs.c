@@ -63,11 +63,34 @@ static psgd_status read_variant(const cli_args *args, const paper_experiment *ex
     return cli_wrong_use("--size is full or small, not '%s'", size);
 }
 
+static const char *const fit[] = {"norm", "update-every", "update-anneal", "update-floor", "init", "init-scale", NULL};
+
+static bool in_list(const char *const *list, const char *name)
+{
+    while (*list && strcmp(*list, name) != 0) list++;
+    return *list;
+}
+
+/* Flags of another experiment would do nothing here. */
+static psgd_status check_flags(const cli_args *args, const paper_experiment *experiment)
+{
+    static const char *const common[] = {"out", "data", "methods", "dry-run", NULL};
+    const char *own = !strcmp(experiment->source, "images") ? "size" : "rows";
+    for (int i = 0; i < args->flag_count; i++) {
+        const char *name = args->name[i];
+        if (in_list(common, name) || in_list(fit, name) || in_list(experiment->flags, name) || !strcmp(name, own))
+            continue;
+        return cli_wrong_use("--%s is no flag of psgd paper %s; psgd paper --help says which is for what", name,
+                             experiment->name);
+    }
+    return PSGD_OK;
+}
+
 static psgd_status read_choice(const cli_args *args, const paper_experiment *experiment, char source[4096],
                                paper_choice *to)
 {
-    static const char *const fit[] = {"norm", "update-every", "update-anneal", "update-floor", "init", "init-scale"};
     const char *data = cli_value(args, "data"), *seed = cli_value(args, "seed");
+    PSGD_TRY(check_flags(args, experiment));
     PSGD_TRY(read_variant(args, experiment, to));
     if (data) snprintf(source, 4096, "%s:%s", experiment->source, data);
     if (!data) snprintf(source, 4096, "markov:1000,8,200000,%s", seed ? seed : "1");
@@ -76,7 +99,7 @@ static psgd_status read_choice(const cli_args *args, const paper_experiment *exp
         const char *value = cli_value(args, experiment->flags[i]);
         if (value) to->given[to->given_count++] = (train_setting){experiment->flags[i], *value ? value : "yes"};
     }
-    for (size_t i = 0; i < sizeof fit / sizeof fit[0]; i++) {
+    for (int i = 0; fit[i]; i++) {
         const char *value = cli_value(args, fit[i]);
         if (value) to->fit[to->fit_count++] = (train_setting){fit[i], value};
     }
@@ -127,7 +150,8 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
     psgd_status status = cli_run_trainer(self, stderr, &stopped);
     psgd__trainer_free(self);
     PSGD_TRY(status);
-    if (stopped) return psgd__fail(PSGD_ERR_ARGUMENT, "stopped; the same command resumes %s", folder);
+    /* An interrupt is no wrong use: the status of the command is that of psgd train. */
+    if (stopped) return psgd__fail(PSGD_ERR_CALLBACK, "stopped; the same command resumes %s", folder);
     return print_line(experiment, method->name, folder);
 }
 

@@ -4,6 +4,7 @@
 #include "data/format/gzip.h"
 #include "data/samples_table.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static int64_t read_line(char *line, float *row, int64_t max)
     for (char *at = line; *at;) {
         char *end;
         double value = psgd__to_number(at, &end);
-        if (end == at || !isfinite(value)) return -1;
+        if (end == at || !(fabs(value) <= (double)FLT_MAX)) return -1;
         if (row && count < max) row[count] = (float)value;
         count++;
         end += strspn(end, " \t\r");
@@ -37,7 +38,7 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
     int64_t count = read_line(line, NULL, 0);
     if (count < 0 && self->rows == 0 && number == 1) return PSGD_OK;
     if (count < 0)
-        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has something that is not a finite number", self->path,
+        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has something that is not a finite number in f32", self->path,
                           (long long)number);
     if (count == 0) return PSGD_OK;
     if (self->rows == 0) self->columns = count;

@@ -7,6 +7,20 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Not one whole line: a log whose first record did not get to the disk. */
+static bool is_unbegun(const char *path)
+{
+    char start[16] = "";
+    FILE *file = fopen(path, "r");
+    if (!file) return false;
+    size_t count = fread(start, 1, sizeof start - 1, file);
+    bool ours = !strncmp(start, "{\"kind\":\"header\"", count < sizeof start ? count : sizeof start);
+    int c = 0;
+    while (ours && (c = getc(file)) != EOF && c != '\n') continue;
+    fclose(file);
+    return ours && c != '\n';
+}
+
 /* A log without a checkpoint is left of a run that did not get to its first one, or is not ours to overwrite. */
 static psgd_status check_folder(const trainer *self, const char *folder)
 {
@@ -18,7 +32,7 @@ static psgd_status check_folder(const trainer *self, const char *folder)
                           folder);
     }
     snprintf(path, sizeof path, "%s/%s", folder, METRICS_FILE);
-    if (access(path, F_OK) != 0) return PSGD_OK;
+    if (access(path, F_OK) != 0 || is_unbegun(path)) return PSGD_OK;
     psgd_status status = psgd__metrics_read(self->context, folder, &run);
     bool ours = status == PSGD_OK && run->curve_count == 0 && !run->finished;
     if (status == PSGD_OK) psgd__metrics_free(run);
@@ -110,14 +124,25 @@ psgd_status psgd__train_log(trainer *self, metrics_log **log)
 {
     const train_settings *set = &self->config.settings;
     metrics_setting settings[TRAIN_MAX_SETTINGS + TASK_MAX_FACTS];
-    int created;
     if (!set->out) return PSGD_OK;
-    if (self->resumed) return psgd__metrics_resume(self->context, set->out, self->now.step, log);
+    if (self->resumed) {
+        psgd__folder_sweep(set->out);
+        return psgd__metrics_resume(self->context, set->out, self->now.step, log);
+    }
     PSGD_TRY(check_folder(self, set->out));
-    PSGD_TRY(psgd__folder_create(set->out, &created));
+    PSGD_TRY(psgd__folder_create(set->out, &self->created));
     char *copy = psgd__strdup(self->context, self->config.text);
     if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
     psgd_status status = create_log(self, settings, psgd__config_split(copy, settings), log);
     psgd__free(self->context, copy);
+    if (status != PSGD_OK) psgd__train_forget(self);
     return status;
+}
+
+void psgd__train_forget(const trainer *self)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", self->config.settings.out, METRICS_FILE);
+    unlink(path);
+    psgd__folder_remove(self->config.settings.out, self->created);
 }

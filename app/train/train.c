@@ -193,8 +193,11 @@ static psgd_status one_step(session *s, bool *stopped)
 static psgd_status train(session *s, bool *stopped)
 {
     trainer *self = s->self;
-    if (s->log && !self->resumed) PSGD_TRY(psgd__checkpoint_write(self));
-    psgd_status status = PSGD_OK;
+    psgd_status status = s->log && !self->resumed ? psgd__checkpoint_write(self) : PSGD_OK;
+    if (status != PSGD_OK) { /* the folder is as it was: the same command may be tried again */
+        psgd__train_forget(self);
+        return status;
+    }
     while (status == PSGD_OK && self->now.step < self->total && !*stopped) status = one_step(s, stopped);
     *stopped = *stopped && self->now.step < self->total;
     if (status != PSGD_ERR_NOT_FINITE || !s->log) return status;

@@ -31,6 +31,7 @@ struct trainer {
     train_progress now;
     int64_t total; /* steps */
     bool resumed;
+    int created; /* folders that were made for the run */
 };
 
 /* Binds the objective of methods that ask for gradients themselves. */
@@ -45,6 +46,9 @@ psgd_status psgd__train_check(trainer *self, double loss, bool weights);
 
 /* Everything that a log tells of a run. */
 psgd_status psgd__train_log(trainer *self, metrics_log **log);
+
+/* Removes what psgd__train_log has made for a run that could not begin. */
+void psgd__train_forget(const trainer *self);
 
 /* Whether best weights are there and better than those of this step. */
 bool psgd__train_best_wins(const train_progress *now);

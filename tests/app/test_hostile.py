@@ -1,19 +1,31 @@
 #!/usr/bin/python3
 """Files and names that were made to do harm: each gets one sentence and a status, and nothing else happens."""
+import base64
 import gzip
 import json
 import os
+import pathlib
 import resource
 import shutil
+import signal
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from hostile import Checkpoint
 
 PSGD = os.path.join(os.path.abspath(sys.argv[2]), "psgd")
+JPEG = base64.b64decode(  # 16 x 16, grey
+    "/9j/4AAQSkZJRgABAQAAAQABAAD/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8yb"
+    "qmx5moq6T/wAALCAAQABABAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQRBRIh"
+    "MUEGE1FhByJxFDKBkaEII0KxwRVS0fAkM2JyggkKFhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZnaGlqc3R1dnd4eXqDhI"
+    "WGh4iJipKTlJWWl5iZmqKjpKWmp6ipqrKztLW2t7i5usLDxMXGx8jJytLT1NXW19jZ2uHi4+Tl5ufo6erx8vP09fb3+Pn6/9oACAEBAAA/AG0U"
+    "UV//2Q=="
+)
 SANITIZED = "-asan" in os.path.basename(sys.argv[2].rstrip("/"))
 
 
@@ -163,6 +175,131 @@ class Hostile(unittest.TestCase):
             for _ in range(64):
                 file.write(bytes(1 << 24))
         self.refused("not the checkpoint of a run", "generate", self.path("bomb"))
+
+    # --- data
+
+    def test_numbers_that_f32_cannot_hold_are_refused(self):
+        for number in ("1e39", "-1e39", "1e400", "nan", "inf"):
+            with open(self.path("table.csv"), "w", encoding="utf-8") as table:
+                table.write("".join(f"{i},{number if i == 7 else i % 3},{i % 2}\n" for i in range(40)))
+            self.refused("line 8", "train", "logistic", "--data", "csv:" + self.path("table.csv"), "--steps", 5)
+
+    def test_weights_that_f32_cannot_hold_are_refused(self):
+        run = self.path("run")
+        self.accepted("train", "logistic", "--data", "digits", "--samples", 80, "--steps", 1, "--out", run, "--dtype", "f64")
+        path = os.path.join(run, "weights.safetensors")
+        with open(path, "rb") as file:
+            whole = file.read()
+        for value in (1e39, float("nan"), float("inf")):
+            with open(path, "wb") as file:
+                file.write(whole[:-8] + struct.pack("<d", value))
+            self.refused("not finite", "eval", "logistic", "--data", "digits", "--samples", 80, "--weights", path)
+
+    def images(self, bad):
+        """A folder of images of which one is bad, and what training on it says."""
+        for split in ("train", "test"):
+            for kind in ("a", "b"):
+                os.makedirs(self.path("images", split, kind), exist_ok=True)
+                for i in range(4):
+                    with open(self.path("images", split, kind, f"{i}.jpg"), "wb") as file:
+                        file.write(JPEG)
+        bad(self.path("images", "train", "a", "x.jpg"))
+        return psgd("train", "logistic", "--data", "images:" + self.path("images"), "--height", 8, "--width", 8, "--steps", 3,
+                    "--batch", 4)
+
+    def test_a_jpeg_that_claims_too_much_is_passed_over(self):
+        def claims(size):
+            at = JPEG.index(b"\xff\xc0") + 5
+            return JPEG[:at] + struct.pack(">HH", *size) + JPEG[at + 4:]
+        scan = JPEG[JPEG.index(b"\xff\xda"):-2]
+        for body in (claims((64264, 50183)), claims((65500, 65500)) + bytes(10**7), claims((3000, 3000)),
+                     claims((8000, 8000)) + bytes(10**6) + scan * 4000, JPEG[:40], b""):
+            began = time.monotonic()
+            ran = self.images(lambda path: pathlib.Path(path).write_bytes(body))
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn("could not be read", ran.stdout + ran.stderr)
+            self.assertLess(time.monotonic() - began, 30)
+
+    def test_what_is_no_file_is_no_image(self):
+        for make in (os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path), lambda path: os.symlink("nowhere", path)):
+            ran = self.images(make)
+            self.assertIn(ran.returncode, (0, 1), ran.stderr)
+            path = self.path("images", "train", "a", "x.jpg")
+            os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
+
+    # --- runs
+
+    def small(self, out, *more, **how):
+        return psgd("train", "logistic", "--data", "digits", "--samples", 80, "--steps", 6, "--optimizer", "sgd", "--out", out,
+                    *more, **how)
+
+    def test_a_run_that_could_not_begin_can_be_tried_again(self):
+        run = self.path("new", "run")
+        for limit in (0, 100, 500, 2000, 5000):
+            def full():
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            ran = subprocess.run([PSGD, "train", "logistic", "--data", "digits", "--samples", "80", "--steps", "6", "--optimizer",
+                                  "sgd", "--out", run], capture_output=True, text=True, preexec_fn=full)
+            self.assertEqual(ran.returncode, 1, ran.stdout)
+            self.assertFalse(os.path.exists(self.path("new")), ran.stderr)
+        self.assertEqual(self.small(run).returncode, 0)
+        for start in ("", '{"kind":"hea', '{"kind":"header","version":1'):
+            shutil.rmtree(run)
+            os.mkdir(run)
+            with open(os.path.join(run, "metrics.jsonl"), "w", encoding="utf-8") as log:
+                log.write(start)  # a kill in the middle of the first record
+            self.assertEqual(self.small(run).returncode, 0)
+        shutil.rmtree(run)
+        os.mkdir(run)
+        with open(os.path.join(run, "metrics.jsonl"), "w", encoding="utf-8") as log:
+            log.write("my notes")
+        self.assertEqual(self.small(run).returncode, 2)
+
+    def test_resuming_sweeps_what_a_kill_left(self):
+        run = self.path("run")
+        self.assertEqual(self.small(run, "--checkpoint-every", 2).returncode, 0)
+        listing = sorted(os.listdir(run))
+        for name in ("checkpoint.psgd.partial-0123456789abcdef", "weights.safetensors.partial-12345"):
+            with open(os.path.join(run, name), "wb") as file:
+                file.write(b"half")
+        self.accepted("resume", run, "--steps", 8)
+        self.assertEqual(sorted(os.listdir(run)), listing)
+
+    def test_a_finished_experiment_stays_as_it_is(self):
+        command = ("paper", "wikitext2", "--methods", "sgd,fisher-scan", "--epochs", 1, "--steps", 12, "--hidden", 4, "--batch", 40,
+                   "--back", 20, "--out", self.path("paper"))
+        def contents():
+            found = {}
+            for folder, _, names in os.walk(self.path("paper")):
+                for name in names:
+                    with open(os.path.join(folder, name), "rb") as file:
+                        found[folder, name] = file.read()
+            return found
+        self.accepted(*command)
+        before = contents()
+        self.accepted(*command)
+        self.assertEqual(before, contents())
+
+    def test_flags_of_another_experiment_are_refused(self):
+        out = ("--out", self.path("paper"))
+        for experiment, flag in {"wikitext2": ("--size", "small"), "imagenet": ("--hidden", "5"), "rosenbrock": ("--seed", "3")}.items():
+            self.refused(flag[0] + " is no flag of psgd paper " + experiment, "paper", experiment, *flag, *out)
+        self.assertFalse(os.path.exists(self.path("paper")))
+
+    def test_an_interrupt_has_one_status(self):
+        commands = [("train", "lm", "--data", "markov:1000,8,200000,1", "--epochs", 50, "--out", self.path("train")),
+                    ("paper", "wikitext2", "--methods", "sgd", "--epochs", 50, "--out", self.path("paper"))]
+        for command in commands:
+            running = subprocess.Popen([PSGD, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            log = self.path(*(("train",) if command[0] == "train" else ("paper", "sgd")), "checkpoint.psgd")
+            for _ in range(300):
+                if os.path.exists(log):
+                    break
+                time.sleep(0.1)
+            time.sleep(0.5)
+            running.send_signal(signal.SIGINT)
+            running.communicate(timeout=60)
+            self.assertEqual(running.returncode, 1, command)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,11 @@ static psgd_status read_all(const psgd_context *context, gzFile file, const char
     int64_t room = guess > 65536 ? guess : 65536;
     *count = 0;
     *bytes = psgd__alloc(context, room, 1);
-    while (*bytes && psgd__grow(context, bytes, *count + 1, &room, 1)) {
+    while (*bytes) {
+        /* What a few bytes unpack to may be more than there is. */
+        if (*count == room && room > 1 << 28)
+            PSGD_TRY(psgd__memory_check(2.0 * (double)room, path, "give a smaller file"));
+        if (!psgd__grow(context, bytes, *count + 1, &room, 1)) break;
         int64_t want = room - *count;
         if (want > 1 << 24) want = 1 << 24;
         int got = gzread(file, *bytes + *count, (unsigned)want);

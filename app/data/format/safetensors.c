@@ -5,6 +5,7 @@
 #include "data/format/gzip.h"
 
 #include <cjson/cJSON.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -93,7 +94,24 @@ static void copy(const found *from, psgd_dtype dtype, const named_matrix *to)
     }
 }
 
-/* Everything is found before anything is copied. */
+/* Every value is one that the dtype can hold. */
+static psgd_status check_values(const char *path, const found *from, psgd_dtype dtype, const named_matrix *wanted)
+{
+    const double max = dtype == PSGD_F64 ? DBL_MAX : (double)FLT_MAX;
+    for (int64_t i = 0; i < wanted->rows * wanted->columns; i++) {
+        double wide;
+        float single;
+        memcpy(from->wide ? (void *)&wide : (void *)&single, from->bytes + (from->wide ? 8 : 4) * i,
+               from->wide ? 8 : 4);
+        if (!(fabs(from->wide ? wide : (double)single) <= max)) {
+            return psgd__fail(PSGD_ERR_NOT_FINITE, "%s: tensor %s holds a value that is not finite in %s", path,
+                              wanted->name, psgd_dtype_name(dtype));
+        }
+    }
+    return PSGD_OK;
+}
+
+/* Everything is found and checked before anything is copied. */
 static psgd_status take(const psgd_context *context, const char *path, const unsigned char *bytes, int64_t size,
                         psgd_dtype dtype, int count, const named_matrix *matrices)
 {
@@ -110,6 +128,7 @@ static psgd_status take(const psgd_context *context, const char *path, const uns
     const unsigned char *data = bytes + 8 + length;
     for (int i = 0; status == PSGD_OK && i < count; i++) {
         status = find(header, path, &matrices[i], data, size - 8 - (int64_t)length, &places[i]);
+        if (status == PSGD_OK) status = check_values(path, &places[i], dtype, &matrices[i]);
     }
     for (int i = 0; status == PSGD_OK && i < count; i++) copy(&places[i], dtype, &matrices[i]);
     psgd__free(context, places);

@@ -1,11 +1,17 @@
 /* JPEG by libturbojpeg: decoded at the smallest of its scales that is large enough, which averages as it shrinks, then
  * bilinear interpolation in integers, the same on every machine. */
 #include "data/image/jpeg.h"
+#include "core/file.h"
 #include "core/memory.h"
-#include "data/format/gzip.h"
 
 #include <string.h>
 #include <turbojpeg.h>
+
+#ifdef TJFLAG_LIMITSCANS
+enum { LIMIT_SCANS = TJFLAG_LIMITSCANS };
+#else
+enum { LIMIT_SCANS = 0 };
+#endif
 
 typedef struct buffer {
     unsigned char *bytes;
@@ -88,6 +94,21 @@ static void from_cmyk(int64_t pixels, bool inverted, const unsigned char *cmyk, 
     }
 }
 
+/* A few bytes may claim thousands of millions of pixels, or scan an image thousands of times. Compression gets a block
+ * of 64 pixels into one bit at best. */
+static psgd_status check_size(const char *path, const unsigned char *file, unsigned long bytes, int w, int h)
+{
+    const double max = 1e8, pixels = (double)w * h;
+    double scans = 0;
+    for (unsigned long i = 0; i + 1 < bytes; i++) scans += file[i] == 0xFF && file[i + 1] == 0xDA;
+    if (pixels > max || pixels * scans > 20 * max) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s has %d x %d pixels in %.0f scans, which is more than is decoded here",
+                          path, w, h, scans);
+    }
+    if (pixels <= 512.0 * (double)bytes + 65536) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_FORMAT, "%s claims %d x %d pixels in %lu bytes: it is damaged", path, w, h, bytes);
+}
+
 static psgd_status decode(jpeg_decoder *self, const char *path, const unsigned char *file, unsigned long bytes,
                           int64_t height, int64_t width, int *w, int *h)
 {
@@ -96,12 +117,13 @@ static psgd_status decode(jpeg_decoder *self, const char *path, const unsigned c
     if (tjDecompressHeader3(tj, file, bytes, w, h, &subsampling, &colours) || *w < 1 || *h < 1) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is not a JPEG that can be read: %s", path, tjGetErrorStr2(tj));
     }
+    PSGD_TRY(check_size(path, file, bytes, *w, *h));
     choose_scale(height, width, w, h);
     bool cmyk = colours == TJCS_CMYK || colours == TJCS_YCCK;
     int64_t pixels = (int64_t)*w * *h;
     PSGD_TRY(make_room(self, &self->pixels, pixels * (cmyk ? 7 : 3)));
     unsigned char *to = self->pixels.bytes + (cmyk ? 3 * pixels : 0);
-    if (tjDecompress2(tj, file, bytes, to, *w, 0, *h, cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT) &&
+    if (tjDecompress2(tj, file, bytes, to, *w, 0, *h, cmyk ? TJPF_CMYK : TJPF_RGB, TJFLAG_ACCURATEDCT | LIMIT_SCANS) &&
         (tjGetErrorCode(tj) == TJERR_FATAL || strstr(tjGetErrorStr2(tj), "Premature end"))) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is damaged: %s", path, tjGetErrorStr2(tj));
     }
@@ -155,7 +177,7 @@ psgd_status psgd__jpeg_read(jpeg_decoder *self, const char *path, int64_t height
     int w = 0, h = 0;
     if (!self->handle) self->handle = tjInitDecompress();
     if (!self->handle) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to decode images");
-    PSGD_TRY(psgd__file_read(self->context, path, &file, &bytes));
+    PSGD_TRY(psgd__file_read_whole(self->context, path, &file, &bytes));
     psgd_status status = decode(self, path, file, (unsigned long)bytes, height, width, &w, &h);
     psgd__free(self->context, file);
     if (status != PSGD_OK) { /* after a failure a handle may still be in the middle of that image */
