@@ -6,10 +6,10 @@
 #include "data/text/tokens.h"
 #include "train/train.h"
 
-static void say(void *line_started, const char *word)
+static void say(void *line_started, const char *word, bool joined)
 {
-    bool *started = line_started, end = !strcmp(word, EOS_WORD);
-    if (!end) printf("%s%s", *started ? " " : "", word);
+    bool *started = line_started, end = !strcmp(word, joined ? "\n" : EOS_WORD);
+    if (!end) printf("%s%s", *started && !joined ? " " : "", word);
     if (end) putchar('\n');
     *started = !end;
 }
@@ -33,7 +33,7 @@ static psgd_status run(const cli_args *args)
 }
 
 static const cli_flag flags[] = {
-    {"words", "N", "how many words, ends of lines among them [100]"},
+    {"words", "N", "how many words, or characters, ends of lines among them [100]"},
     {"temperature", "T", "below 1: more likely words; 0: always the most likely one [1]"},
     {"seed", "N", "another seed, another text [0]"},
     {0},

@@ -1,9 +1,11 @@
 /* psgd minimize: built-in and user's functions, one method or a table of several. */
 #include "cli/cli.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "problem/problem.h"
 #include "problem/contest.h"
 #include "problem/user_function.h"
+#include "report/metrics.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,13 +73,23 @@ static void close_subject(subject *s)
     psgd__free(NULL, s->start);
 }
 
+/* The options of minimize but for those that every method stops by. */
+static int own_option(int index, psgd_option_info *option)
+{
+    for (int i = 0; psgd_minimize_option(i, option); i++) {
+        bool shared = !strcmp(option->name, "max-iterations") || !strcmp(option->name, "tolerance");
+        if (!shared && index-- == 0) return 1;
+    }
+    return 0;
+}
+
 /* The flags as options of a method. Alone, a method gets all of them and says which it does not know; in a table, each
  * takes its own. */
 static psgd_status method_options(const char *method, const cli_args *args, bool alone, psgd_options **options)
 {
     bool minimize = psgd__contest_is_minimize(method);
     PSGD_TRY(psgd_options_create(NULL, options));
-    if (minimize || alone) PSGD_TRY(cli_options(psgd_minimize_option, args, *options));
+    if (minimize || alone) PSGD_TRY(cli_options(own_option, args, *options));
     if (!minimize || alone) PSGD_TRY(cli_options(cli_optimizer_option, args, *options));
     return PSGD_OK;
 }
@@ -87,6 +99,62 @@ static const char *ending(const contest_mark *last, const char *otherwise, const
     return last->converged ? converged : last->diverged ? diverged : otherwise;
 }
 
+/* The log of a run, with --out: every iteration up to 1000, further ones more and more apart. */
+typedef struct record {
+    metrics_log *log;
+    psgd_status status;
+} record;
+
+static void write_point(void *data, const contest_mark *now)
+{
+    record *self = data;
+    metric values[] = {{"loss", now->value}, {"gradient_norm", now->gradient_norm}};
+    metrics_time when = {now->iteration, (double)now->iteration, now->seconds};
+    if (self->status != PSGD_OK || now->iteration % (1 + now->iteration / 1000) != 0) return;
+    self->status = psgd__metrics_point(self->log, when, "train", values, 2);
+}
+
+static psgd_status write_final(metrics_log *log, const contest_mark *last)
+{
+    metric values[] = {{"value", last->value},
+                       {"gradient_norm", last->gradient_norm},
+                       {"converged", last->converged},
+                       {"diverged", last->diverged},
+                       {"skipped_steps", (double)last->skipped},
+                       {"evaluations", (double)last->evaluations},
+                       {"products", (double)last->products}};
+    metrics_time when = {last->iteration, (double)last->iteration, last->seconds};
+    return psgd__metrics_final(log, when, values, sizeof values / sizeof values[0]);
+}
+
+static psgd_status open_log(const subject *s, const char *method, const cli_args *args, metrics_log **log)
+{
+    metrics_setting settings[CLI_MAX_FLAGS];
+    const char *out = cli_value(args, "out");
+    int created;
+    for (int i = 0; i < args->flag_count; i++) settings[i] = (metrics_setting){args->name[i], args->value[i]};
+    metrics_header header = {.run = out,
+                             .method = method,
+                             .task = s->built_in ? args->positional[0] : cli_value(args, "function"),
+                             .settings = settings,
+                             .setting_count = args->flag_count};
+    PSGD_TRY(psgd__folder_create(out, &created));
+    return psgd__metrics_create(NULL, out, &header, log);
+}
+
+static psgd_status run_logged(const subject *s, const char *method, psgd_options *options, const cli_args *args,
+                              double *x, contest_mark *last)
+{
+    record to = {0};
+    if (!cli_value(args, "out")) return psgd__contest_run(&s->contest, method, options, NULL, NULL, x, last);
+    PSGD_TRY(open_log(s, method, args, &to.log));
+    psgd_status status = psgd__contest_run(&s->contest, method, options, write_point, &to, x, last);
+    if (status == PSGD_OK) status = to.status;
+    if (status == PSGD_OK) status = write_final(to.log, last);
+    psgd__metrics_close(to.log);
+    return status;
+}
+
 static psgd_status run_one(const subject *s, const char *method, const cli_args *args)
 {
     psgd_options *options = NULL;
@@ -94,7 +162,7 @@ static psgd_status run_one(const subject *s, const char *method, const cli_args 
     double *x = psgd__alloc(NULL, s->contest.n, sizeof(double));
     psgd_status status = x ? method_options(method, args, true, &options)
                            : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld unknowns", (long long)s->contest.n);
-    if (status == PSGD_OK) status = psgd__contest_run(&s->contest, method, options, NULL, NULL, x, &last);
+    if (status == PSGD_OK) status = run_logged(s, method, options, args, x, &last);
     psgd_options_free(options);
     if (status == PSGD_OK) {
         if (last.skipped) {
@@ -179,6 +247,7 @@ static psgd_status run(const cli_args *args)
     if (args->positional_count + (path ? 1 : 0) != 1) {
         return cli_wrong_use("psgd minimize needs one NAME (psgd minimize --list shows them) or --function FILE.so");
     }
+    if (entries && cli_value(args, "out")) return cli_wrong_use("--out is for one method, not for --compare");
     int64_t n = 0;
     subject s = {.contest = {.iterations = entries ? 1000 : 10000, .tolerance = 1e-8}};
     PSGD_TRY(cli_count(args, "max-iterations", &s.contest.iterations));
@@ -200,6 +269,7 @@ static const cli_flag flags[] = {
     {"function", "FILE.so", "a function of your own, see below"},
     {"n", "N", "number of unknowns, where the function has a choice"},
     {"method", "NAME", "minimize, psgd, sgd, momentum, adam, lbfgs, ... [minimize]"},
+    {"out", "DIR", "folder for the log of the run, as psgd report reads it; not with --compare"},
     {"compare", "LIST", "a table: methods with commas between them, each with its options as in sgd:lr=0.01"},
     {0},
 };

@@ -114,15 +114,19 @@ const cli_verb verb_train = {
     .flags = train_flags,
     TRAIN_OPTIONS,
     .more =
-        "Models: logistic, mlp, lenet5, alexnet (images), rnn, lstm (sequences), lm (a text).\n"
+        "Models: logistic, mlp, autoencoder, factors (pairs), lenet5, alexnet (images), rnn, lstm (sequences), lm (a "
+        "text).\n"
         "Sources:\n"
         "  digits             28 x 28 digits that we draw\n"
         "  xor:LENGTH         delayed XOR;  adding:LENGTH  the adding problem\n"
+        "  logit:FEATURES,SPREAD  two classes, correlated features with scales from 10^-SPREAD to 10^SPREAD\n"
+        "  ratings:SIZE,RANK  factors: entries of a matrix of low rank;  oscillator  a damped oscillator, for mlp\n"
         "  idx:DIR            IDX files as MNIST has them, plain or .gz\n"
         "  images:DIR         JPEGs in class folders, DIR/train/CLASS/.. and DIR/test/.., or DIR/CLASS/..\n"
         "  csv:FILE           a sample a line, its label last\n"
         "  npy:X.npy,Y.npy    NumPy arrays\n"
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
+        "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"
         "  markov             lm: a synthetic language of known entropy; markov:WORDS,FOLLOWERS,LENGTH,SEED\n\n"
         "  psgd train lenet5 --data digits --optimizer psgd-newton --group 'kron(tri,tri)' --lr 0.1 --lr-end 0.001 \\\n"
         "      --clip 0.1 --clip-by sqrt --l2 1e-6 --out run\n"

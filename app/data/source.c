@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const source_kind *const kinds[] = {
-    &psgd__source_digits, &psgd__source_xor, &psgd__source_adding, &psgd__source_idx,
-    &psgd__source_csv,    &psgd__source_npy, &psgd__source_images,
+    &psgd__source_digits, &psgd__source_xor,    &psgd__source_adding, &psgd__source_idx,     &psgd__source_csv,
+    &psgd__source_npy,    &psgd__source_images, &psgd__source_logit,  &psgd__source_ratings, &psgd__source_oscillator,
 };
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };

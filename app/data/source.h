@@ -79,6 +79,6 @@ void psgd__source_shuffle(uint64_t seed, uint64_t epoch, int64_t count, int64_t 
 int64_t psgd__source_hold_out(uint64_t seed, double share, source_split split, int64_t count, int64_t *kept);
 
 extern const source_kind psgd__source_idx, psgd__source_digits, psgd__source_xor, psgd__source_adding, psgd__source_csv,
-    psgd__source_npy, psgd__source_images;
+    psgd__source_npy, psgd__source_images, psgd__source_logit, psgd__source_ratings, psgd__source_oscillator;
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static psgd_node activate(psgd_graph *g, int kind, psgd_node x)
+psgd_node psgd__model_activate(psgd_graph *g, int kind, psgd_node x)
 {
     if (kind == 1) return psgd_graph_tanh(g, x);
     if (kind == 2) return psgd_graph_sigmoid(g, x);
@@ -20,7 +20,7 @@ static model_nodes build_layers(psgd_graph *g, const model_shape *shape, const m
     for (int64_t i = 0; i < layers; i++) {
         snprintf(name, sizeof name, "W%d", (int)i + 1);
         a = psgd_graph_affine(g, a, psgd_graph_parameter(g, name, settings->hidden, in + 1));
-        a = activate(g, settings->activation, a);
+        a = psgd__model_activate(g, settings->activation, a);
         if (settings->dropout > 0) a = psgd_graph_dropout(g, a, settings->dropout);
         in = settings->hidden;
     }

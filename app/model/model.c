@@ -10,8 +10,8 @@
 #include <psgd/random.h>
 
 static const model *const models[] = {
-    &psgd__model_logistic, &psgd__model_mlp,  &psgd__model_lenet5,   &psgd__model_alexnet,
-    &psgd__model_rnn,      &psgd__model_lstm, &psgd__model_language,
+    &psgd__model_logistic, &psgd__model_mlp,      &psgd__model_lenet5,  &psgd__model_alexnet,     &psgd__model_rnn,
+    &psgd__model_lstm,     &psgd__model_language, &psgd__model_factors, &psgd__model_autoencoder,
 };
 
 enum { MODEL_COUNT = sizeof models / sizeof models[0] };
@@ -22,9 +22,11 @@ static const char *const sizes[] = {"full", "small", NULL};
 #define FIELD(name) offsetof(model_settings, name)
 
 const option_row psgd__model_options[] = {
-    {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6, .help = "units of a hidden layer; lm: [200]"},
+    {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6,
+     .help = "units of a hidden layer; lm: [200]; factors: the rank [5]"},
     {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp; LSTM layers of lm: [2]"},
-    {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations, .help = "of the mlp"},
+    {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations,
+     .help = "of the mlp and the autoencoder"},
     {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true,
      .help = "probability, in the mlp, after each layer of lm and before the last three matrices of alexnet"},
     {"embedding-dropout", OPTION_NUMBER, FIELD(embedding_dropout), "0", 0, 1, .below = true,

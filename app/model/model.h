@@ -20,7 +20,7 @@ typedef struct model_shape {
 typedef struct model_settings {
     int64_t hidden, layers, back;
     double l2, dropout, embedding_dropout;
-    int activation;             /* of the MLP: relu, tanh, sigmoid */
+    int activation;             /* of the MLP and the autoencoder: relu, tanh, sigmoid */
     int size;                   /* of AlexNet: full, small */
     bool normalise;             /* batch normalisation, in AlexNet */
     bool untied, row_gradients; /* of the language model */
@@ -43,6 +43,7 @@ typedef struct model_default {
 typedef struct model {
     const char *name, *summary, *sample; /* the last: what its samples are, "images [c, h, w]" */
     int sample_ndim;
+    bool unlabelled;               /* labels are not used, so that there are no errors to count */
     bool text;                     /* trains on a text, from token to token, not on labelled samples */
     double uniform;                /* not 0: parameters start uniform in (-uniform, uniform), biases zero */
     const model_default *defaults; /* OPTIONAL: options that differ from the tables; ends with {0} */
@@ -56,6 +57,7 @@ typedef struct model {
 /* For builders: the inputs of a batch of labelled samples, and the size of one. */
 model_nodes psgd__model_inputs(psgd_graph *graph, const model_shape *shape);
 int64_t psgd__model_features(const model_shape *shape);
+psgd_node psgd__model_activate(psgd_graph *graph, int activation, psgd_node x);
 
 psgd_status psgd__model_find(const char *name, const model **found);
 
@@ -69,6 +71,6 @@ psgd_status psgd__model_start(const psgd_context *context, const model *kind, co
                               uint64_t seed, void *theta);
 
 extern const model psgd__model_logistic, psgd__model_mlp, psgd__model_lenet5, psgd__model_alexnet, psgd__model_rnn,
-    psgd__model_lstm, psgd__model_language;
+    psgd__model_lstm, psgd__model_language, psgd__model_factors, psgd__model_autoencoder;
 
 #endif

@@ -10,7 +10,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 
-static const char magic[8] = "psgdrun4";
+static const char magic[8] = "psgdrun5";
 
 enum { SECTIONS = 6 };
 
@@ -125,7 +125,7 @@ static bool is_progress(const train_progress *now)
     const int64_t max = INT64_C(1) << 53;
     return now->step >= 0 && now->step <= max && now->record_count >= 0 && now->record_count <= now->step &&
            now->epoch_count >= 0 && now->epoch_count <= now->step && isfinite(now->seconds) && now->seconds >= 0 &&
-           !isnan(now->best);
+           isfinite(now->cpu) && now->cpu >= 0 && !isnan(now->best);
 }
 
 psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folder, checkpoint *file)

@@ -91,10 +91,12 @@ static void set_input(const speaker *self, psgd_node node, double value)
 }
 
 static psgd_status speak(speaker *self, int64_t count, double temperature, uint64_t seed,
-                         void (*say)(void *data, const char *word), void *data)
+                         void (*say)(void *data, const char *word, bool joined), void *data)
 {
     rng_stream stream = psgd__rng_stream(seed, RNG_DATA, 0, 0);
-    int64_t word = psgd__vocabulary_find(&self->words, EOS_WORD, (int64_t)strlen(EOS_WORD));
+    bool joined = !strncmp(self->config.settings.data, "chars:", 6);
+    const char *end = joined ? "\n" : EOS_WORD;
+    int64_t word = psgd__vocabulary_find(&self->words, end, (int64_t)strlen(end));
     psgd_graph_reset(self->graph);
     for (int64_t i = 0; i < count; i++) {
         double loss;
@@ -103,13 +105,13 @@ static psgd_status speak(speaker *self, int64_t count, double temperature, uint6
         PSGD_TRY(psgd_graph_loss(self->graph, self->theta, &loss));
         psgd_graph_carry(self->graph);
         word = choose(self, temperature, psgd__rng_uniform(&stream, (uint64_t)i));
-        say(data, psgd__vocabulary_word(&self->words, word));
+        say(data, psgd__vocabulary_word(&self->words, word), joined);
     }
     return PSGD_OK;
 }
 
 psgd_status psgd__generate(const psgd_context *context, const char *folder, int64_t count, double temperature,
-                           uint64_t seed, void (*say)(void *data, const char *word), void *data)
+                           uint64_t seed, void (*say)(void *data, const char *word, bool joined), void *data)
 {
     speaker self = {.context = context, .words = {.context = context}};
     checkpoint file;

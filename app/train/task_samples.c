@@ -180,7 +180,7 @@ static psgd_status samples_score(task *base, bool is_test, const void *theta, tr
     samples *self = (samples *)base;
     source *test = self->test;
     double sum = 0, wrong = 0, wrong5 = 0, own;
-    int64_t index[EVAL_BATCH];
+    int64_t index[EVAL_BATCH], classes = base->config->kind->unlabelled ? 0 : test->classes;
     psgd__task_share_state(base, &base->full, &self->eval);
     psgd__task_share_state(base, &base->full, &self->rest);
     for (int64_t at = 0; at < test->count;) {
@@ -190,12 +190,12 @@ static psgd_status samples_score(task *base, bool is_test, const void *theta, tr
         if (test->announce && at < test->count) test->announce(test, test_batch(self, at, index)->n, index, 0, 0);
         PSGD_TRY(psgd_graph_loss(g->graph, theta, &own));
         sum += own * (double)g->n;
-        if (test->classes > 1) count_errors(self, g, &wrong, &wrong5);
+        if (classes > 1) count_errors(self, g, &wrong, &wrong5);
     }
     double count = (double)test->count;
     score->loss = sum / count;
-    score->error = test->classes > 1 ? wrong / count : NAN;
-    score->top5_error = test->classes > 5 ? wrong5 / count : NAN;
+    score->error = classes > 1 ? wrong / count : NAN;
+    score->top5_error = classes > 5 ? wrong5 / count : NAN;
     score->perplexity = NAN;
     return PSGD_OK;
 }

@@ -86,10 +86,11 @@ static psgd_status write_final(session *s, const train_score *valid)
     trainer *self = s->self;
     const task *t = self->task;
     train_score test;
-    metric values[TASK_MAX_METRICS];
+    metric values[TASK_MAX_METRICS + 1];
     if (!s->log) return PSGD_OK;
     PSGD_TRY(score_test(self, valid, &test));
     int count = t->ops->final(t, valid, &test, psgd_optimizer_skipped(self->optimizer), values);
+    values[count++] = (metric){"cpu_seconds", self->now.cpu};
     return psgd__metrics_final(s->log, when(self), values, count);
 }
 
@@ -178,8 +179,9 @@ static psgd_status one_step(session *s, bool *stopped)
 {
     trainer *self = s->self;
     int64_t skipped = psgd_optimizer_skipped(self->optimizer);
-    double loss, began = psgd__seconds();
+    double loss, began = psgd__seconds(), used = psgd__cpu_seconds();
     psgd_status status = psgd__train_step(self, &loss);
+    self->now.cpu += psgd__cpu_seconds() - used;
     self->now.seconds += psgd__seconds() - began;
     bool taken = psgd_optimizer_skipped(self->optimizer) == skipped;
     if (!taken) warn_of_skip(s);
@@ -201,8 +203,10 @@ static psgd_status train(session *s, bool *stopped)
     while (status == PSGD_OK && self->now.step < self->total && !*stopped) status = one_step(s, stopped);
     *stopped = *stopped && self->now.step < self->total;
     if (status != PSGD_ERR_NOT_FINITE || !s->log) return status;
-    metric values[] = {{"diverged", 1}, {"skipped_steps", (double)psgd_optimizer_skipped(self->optimizer)}};
-    PSGD_TRY(psgd__metrics_final(s->log, when(self), values, 2));
+    metric values[] = {{"diverged", 1},
+                       {"skipped_steps", (double)psgd_optimizer_skipped(self->optimizer)},
+                       {"cpu_seconds", self->now.cpu}};
+    PSGD_TRY(psgd__metrics_final(s->log, when(self), values, 3));
     return status;
 }
 

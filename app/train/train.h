@@ -97,8 +97,9 @@ typedef struct train_state {
 } train_state;
 train_state psgd__trainer_state(const trainer *self);
 
-/* Samples count words after EOS_WORD from the language model of a run, with its best weights, and hands each to say. */
+/* Samples count words after the end of a line from the language model of a run, with its best weights, and hands each
+ * to say; joined: words are characters, and no space is between them. */
 psgd_status psgd__generate(const psgd_context *context, const char *folder, int64_t count, double temperature,
-                           uint64_t seed, void (*say)(void *data, const char *word), void *data);
+                           uint64_t seed, void (*say)(void *data, const char *word, bool joined), void *data);
 
 #endif

@@ -12,6 +12,7 @@ typedef struct train_progress {
     double seconds;               /* of training over all sessions, without evaluations */
     double best;                  /* the best validation loss of a whole epoch so far */
     double valid;                 /* the validation loss at this step; NaN where it was not measured */
+    double cpu;                   /* the same of the processor, all threads together */
     double first;                 /* the loss of the first step; NaN before it */
     double record_sum, epoch_sum; /* losses since the last record and since the epoch began */
     int64_t record_count, epoch_count;

@@ -2,7 +2,7 @@
 import struct
 
 SECTIONS = 6
-HEAD = struct.Struct("<8sq q6d2q" + "16sq" * SECTIONS)
+HEAD = struct.Struct("<8sq q7d2q" + "16sq" * SECTIONS)
 
 
 def checksum(blocks):
@@ -21,8 +21,8 @@ class Checkpoint:
         with open(path, "rb") as file:
             whole = file.read()
         fields = HEAD.unpack_from(whole)
-        self.magic, self.progress, self.sections, at = fields[0], list(fields[2:11]), {}, HEAD.size
-        for name, size in zip(fields[11::2], fields[12::2]):
+        self.magic, self.progress, self.sections, at = fields[0], list(fields[2:12]), {}, HEAD.size
+        for name, size in zip(fields[12::2], fields[13::2]):
             self.sections[name.rstrip(b"\0").decode()] = whole[at:at + size]
             at += size
         assert whole[at:] == checksum([whole[:HEAD.size], *self.sections.values()])

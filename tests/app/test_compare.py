@@ -193,6 +193,16 @@ class Silence(unittest.TestCase):
         self.assertEqual(len(lines), 2)
         self.assertEqual(records(self.at / "run")[-1]["diverged"], 1)
 
+    def test_minimize_logs_its_run(self):
+        run = self.at / "run"
+        call("minimize", "wood", "--method", "adam", "--lr", 0.1, "--max-iterations", 50, "--out", run, code=1)
+        log = records(run)
+        self.assertEqual([r["step"] for r in log if r["kind"] == "point"], list(range(51)))
+        self.assertEqual(log[1]["loss"], 19192)
+        self.assertEqual((log[-1]["kind"], log[-1]["diverged"], log[-1]["evaluations"]), ("final", 0, 50))
+        self.assertEqual(log[-1]["value"], log[-2]["loss"])
+        call("report", run, "-o", self.at / "page.html")
+
     def test_minimize_says_so(self):
         table = call("minimize", "rosenbrock", "--compare", "sgd:lr=1,lbfgs,adam").stdout.splitlines()
         self.assertTrue(table[1].endswith("diverged"), table[1])

@@ -161,7 +161,7 @@ class Hostile(unittest.TestCase):
         path = os.path.join(run, "checkpoint.psgd")
         shutil.copy(path, self.path("good"))
         for index, values in {0: (-10**9, -1, 2**62), 1: (float("nan"), float("inf"), -1.0), 2: (float("nan"),),
-                              7: (-1, 10**9), 8: (-1, 10**9)}.items():
+                              4: (float("nan"), -1.0), 8: (-1, 10**9), 9: (-1, 10**9)}.items():
             for value in values:
                 bad = Checkpoint(self.path("good"))
                 bad.progress[index] = value

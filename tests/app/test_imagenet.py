@@ -53,7 +53,7 @@ def records(run):
     kept = []
     for line in (run / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
-        for name in ("seconds", "run", "settings", "defaults", "waited_seconds"):
+        for name in ("seconds", "cpu_seconds", "run", "settings", "defaults", "waited_seconds"):
             record.pop(name, None)
         kept.append(record)
     return kept

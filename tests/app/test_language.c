@@ -335,8 +335,9 @@ typedef struct heard {
     char last[32];
 } heard;
 
-static void hear(void *data, const char *word)
+static void hear(void *data, const char *word, bool joined)
 {
+    assert_false(joined);
     heard *self = data;
     self->count++;
     snprintf(self->last, sizeof self->last, "%s", word);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "data/text/corpus.h"
 #include "data/text/markov.h"
 #include "data/text/tokens.h"
 
@@ -93,6 +94,30 @@ static void bad_texts_get_a_sentence(void **state)
     assert_fails(psgd__tokens_read(&read, &words, true, "no-such-text"), PSGD_ERR_IO, "no-such-text");
 }
 
+/* 50 characters: 45 to learn, 2 for validation, 3 for the test, in which one is new. */
+static void characters_are_split_by_tenths(void **state)
+{
+    (void)state;
+    const char text[] = "abcabcabca\nbcabcabcab\xc3\xa9"
+                        "cabcabcabcabcabcabcabcabc\n?a";
+    corpus made;
+    write_bytes(text, sizeof text - 1);
+    assert_ok(psgd__corpus_open(NULL, "chars:tokens-test.txt", &made));
+    assert_int_equal(made.text[TEXT_TRAIN].count, 45);
+    assert_int_equal(made.text[TEXT_VALID].count, 2);
+    assert_int_equal(made.text[TEXT_TEST].count, 3);
+    assert_int_equal(made.words.count, 6); /* a b c newline e-acute, and the unknown one */
+    assert_string_equal(psgd__vocabulary_word(&made.words, 3), "\n");
+    assert_string_equal(psgd__vocabulary_word(&made.words, 4), "\xc3\xa9");
+    static const int32_t test[] = {3, 5, 0};
+    assert_memory_equal(made.text[TEXT_TEST].number, test, sizeof test);
+    psgd__corpus_free(&made);
+    write_bytes("short", 5);
+    assert_fails(psgd__corpus_open(NULL, "chars:tokens-test.txt", &made), PSGD_ERR_FORMAT, "at least 40");
+    write_bytes("caf\xe9", 4);
+    assert_fails(psgd__corpus_open(NULL, "chars:tokens-test.txt", &made), PSGD_ERR_FORMAT, "byte 4");
+}
+
 static void wikitext_has_the_counts_that_its_readme_tells(void **state)
 {
     (void)state;
@@ -162,6 +187,7 @@ int main(void)
         cmocka_unit_test(words_are_numbered_as_they_appear_and_lines_end),
         cmocka_unit_test(a_large_vocabulary_keeps_its_words),
         cmocka_unit_test(bad_texts_get_a_sentence),
+        cmocka_unit_test(characters_are_split_by_tenths),
         cmocka_unit_test(wikitext_has_the_counts_that_its_readme_tells),
         cmocka_unit_test(the_entropy_is_the_mean_surprise),
     };

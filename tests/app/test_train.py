@@ -38,7 +38,7 @@ def records(run):
     kept = []
     for line in (run / "metrics.jsonl").read_text().splitlines():
         record = json.loads(line)
-        for name in ("seconds", "run", "settings", "defaults"):
+        for name in ("seconds", "cpu_seconds", "run", "settings", "defaults"):
             record.pop(name, None)
         kept.append(record)
     return kept
@@ -61,6 +61,25 @@ class Train(unittest.TestCase):
         return ["train", "lm", "--data", "markov:60,4,6000", "--batch", 5, "--back", 8, "--epochs", 2, "--hidden", 12,
                 "--dropout", 0.1, "--group", "scan", "--lr", 0.05, "--checkpoint-every", 7, "--log-every", 5,
                 "--lr-schedule", "plateau", "--out", out, *more]
+
+    def test_models_without_classes(self):
+        for name, words in {"factors": ["factors", "--data", "ratings:20,2", "--samples", 2000, "--hidden", 2],
+                            "autoencoder": ["autoencoder", "--data", "digits", "--samples", 500, "--hidden", 4],
+                            "oscillator": ["mlp", "--data", "oscillator", "--activation", "tanh", "--dtype", "f64"]}.items():
+            with self.subTest(name):
+                psgd("train", *words, "--optimizer", "adam", "--lr", 0.01, "--epochs", 8, "--out", self.at / name)
+                points = [r for r in records(self.at / name) if r["kind"] == "point" and r["split"] == "train"]
+                self.assertLess(points[-1]["loss"], 0.6 * points[0]["loss"])
+                self.assertNotIn("test_error", records(self.at / name)[-1])
+
+    def test_characters(self):
+        text = self.at / "text.txt"
+        text.write_text("one fish\n" * 80)
+        psgd("train", "lm", "--data", f"chars:{text}", "--hidden", 24, "--layers", 1, "--batch", 4, "--back", 10,
+             "--optimizer", "adam", "--lr", 0.03, "--epochs", 12, "--out", self.at / "run")
+        self.assertLess(records(self.at / "run")[-1]["test_perplexity"], 1.5)
+        said = psgd("generate", self.at / "run", "--words", 54, "--temperature", 0)
+        self.assertEqual(said, "one fish\n" * 6)
 
     def test_kill_and_resume_gives_the_same_bits(self):
         for name, words in (("samples", self.small), ("text", self.language)):

@@ -63,18 +63,22 @@ static psgd_status draw_markov(const psgd_context *context, const char *name, co
 
 bool psgd__corpus_is_name(const char *name)
 {
-    return !strncmp(name, "text:", 5) || !strcmp(name, "markov") || !strncmp(name, "markov:", 7);
+    return !strncmp(name, "text:", 5) || !strncmp(name, "chars:", 6) || !strcmp(name, "markov") ||
+           !strncmp(name, "markov:", 7);
 }
 
 psgd_status psgd__corpus_open(const psgd_context *context, const char *name, corpus *made)
 {
     if (!psgd__corpus_is_name(name)) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
-                          "a language model takes --data text:DIR, or the synthetic markov, and not '%s'", name);
+                          "a language model takes --data text:DIR or chars:FILE, or the synthetic markov, and not '%s'",
+                          name);
     }
     corpus fresh = {.words = {.context = context}, .entropy = NAN};
     for (int i = 0; i < TEXT_COUNT; i++) fresh.text[i].context = context;
-    psgd_status status = *name == 't' ? read_folder(context, name + 5, &fresh) : draw_markov(context, name, &fresh);
+    psgd_status status = *name == 't'   ? read_folder(context, name + 5, &fresh)
+                         : *name == 'c' ? psgd__characters_read(context, name + 6, &fresh)
+                                        : draw_markov(context, name, &fresh);
     if (status == PSGD_OK) {
         *made = fresh;
     } else {

@@ -14,11 +14,15 @@ typedef struct corpus {
     double entropy; /* in nats a word; NaN where it is not known */
 } corpus;
 
-/* By name: "text:DIR", a folder with train.txt, valid.txt and test.txt, or "markov:WORDS,FOLLOWERS,LENGTH,SEED", of
+/* By name: "text:DIR", a folder with train.txt, valid.txt and test.txt; "chars:FILE", a file whose tokens are its
+ * characters (text/characters.c); or "markov:WORDS,FOLLOWERS,LENGTH,SEED", of
  * which any may be left out from the right: a Markov language of this many words with followers each, whose valid and
  * test texts have an eighth of the train text. */
 bool psgd__corpus_is_name(const char *name);
 psgd_status psgd__corpus_open(const psgd_context *context, const char *name, corpus *made);
 void psgd__corpus_free(corpus *from);
+
+/* The three texts of "chars:FILE". */
+psgd_status psgd__characters_read(const psgd_context *context, const char *path, corpus *made);
 
 #endif

@@ -26,8 +26,7 @@ static bool is_space(unsigned char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* How many bytes the character at c has; 0 where it is not UTF-8. Bytes past the end are zero. */
-static int character_bytes(const unsigned char *c)
+int psgd__character_bytes(const unsigned char *c)
 {
     if (*c < 0x80) return *c ? 1 : 0;
     int more = *c >= 0xc2 && *c <= 0xdf ? 1 : (*c & 0xf0) == 0xe0 ? 2 : *c >= 0xf0 && *c <= 0xf4 ? 3 : 0;
@@ -61,7 +60,7 @@ static psgd_status take_line(reader *self, const char *line, int64_t length, int
         while (at < length && is_space((unsigned char)line[at])) at++;
         int64_t from = at;
         while (at < length && !is_space((unsigned char)line[at])) {
-            int bytes = character_bytes((const unsigned char *)line + at);
+            int bytes = psgd__character_bytes((const unsigned char *)line + at);
             if (bytes == 0)
                 return psgd__fail(PSGD_ERR_FORMAT, "byte %lld of line %lld is not UTF-8", (long long)(at + 1),
                                   (long long)number);

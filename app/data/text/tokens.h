@@ -40,6 +40,9 @@ typedef struct tokens {
 bool psgd__tokens_add(tokens *to, int64_t number); /* false: no memory */
 void psgd__tokens_free(tokens *from);
 
+/* How many bytes the character at c has; 0 where it is not UTF-8. Bytes past the end are zero. */
+int psgd__character_bytes(const unsigned char *c);
+
 /* Reads a UTF-8 text. New words are added to words where grow is true, else they count as UNKNOWN_WORD, which is added
  * where it is missing. An empty text, and one that is not UTF-8, is an error. */
 psgd_status psgd__tokens_read(tokens *to, vocabulary *words, bool grow, const char *path);
