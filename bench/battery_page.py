@@ -146,7 +146,7 @@ def verdict(tasks):
             dead += bool(sgd and own["early"] is not None and sgd["early"] is not None and own["early"] >= sgd["early"])
         if count:
             lines.append(f"- `{name}` with defaults, {count} tasks: at tuned Adam's final loss in fewer epochs on {fewer}, "
-                         f"in less time on {faster}; diverged on {diverged}; after 5 % of the steps not below tuned SGD "
+                         f"in less time on\n  {faster}; diverged on {diverged}; after 5 % of the steps not below tuned SGD "
                          f"with momentum on {dead}.")
     return "\n".join(lines) or "- PSGD has not been run."
 
@@ -154,16 +154,17 @@ def verdict(tasks):
 def write(path, tasks, about, validation, left_out, rates, seeds, psgd):
     version = subprocess.run([psgd, "--version"], capture_output=True, text=True, check=False).stdout.strip()
     development = {name: rows for name, rows in tasks.items() if name not in validation}
-    draw(path.with_suffix(".svg"), tasks)
+    draw(path.with_suffix(".svg"), {name: rows for name, rows in tasks.items() if rows})
     count = len(rates.split(","))
     text = f"""# The battery
 
 `bench/battery`, {datetime.date.today()}, {version}, {platform.machine()}, one thread.
 
 PSGD runs with its defaults (Newton and Fisher; no option per task beside the criterion). The baselines are SGD with
-momentum, Adam and AdamW, each with the best of {count} learning rates ({rates}), chosen on the first seed by the
-training loss over the last twentieth of the steps and run on {seeds}; L-BFGS where the function is deterministic. Steps, batches,
-seeds and annealing (cosine to 0) are the same for all. Everything runs in C on the same gradients. Final loss: the
+momentum, Adam and AdamW, each with the best of {count} learning rates
+({rates.replace(',', ', ')}), chosen on the first seed by the training loss over
+the last twentieth of the steps and run on {seeds} seeds; L-BFGS where the function is deterministic. Steps, batches, seeds
+and annealing (cosine to 0) are the same for all. Everything runs in C on the same gradients. Final loss: the
 training loss over the last 5 % of the steps, median over seeds. Epochs, and seconds, to Adam's loss: where the training
 loss, averaged over 5 % of the steps, first reaches the final loss of tuned Adam. Seconds are those of the processor,
 batches included, evaluations not. On `mgh` the loss is the geometric mean over functions of (f − min)/(f₀ − min).
@@ -172,12 +173,12 @@ batches included, evaluations not. On `mgh` the loss is the geometric mean over 
 
 ![Performance profiles and training losses]({path.with_suffix('.svg').name})
 
-Development tasks: {', '.join(f'`{name}`' for name in about if name not in validation)}. **Validation tasks, on which nobody
-tunes and PSGD is run only at the end: {', '.join(f'`{name}`' for name in validation)}.**
+Development tasks: {', '.join(f'`{name}`' for name in about if name not in validation)}.
+**Validation tasks, on which nobody tunes and PSGD is run only at the end: {', '.join(f'`{name}`' for name in validation)}.**
 """
     for name, rows in tasks.items():
         text += f"\n## {name}\n\n{about[name][0].upper() + about[name][1:]}." + (" Validation." if name in validation else "")
-        text += f"\n\n{table(name, rows)}\n"
+        text += f"\n\n{table(name, rows)}\n" if rows else "\n\nNot computed yet.\n"
     for name, why in left_out.items():
         text += f"\n## {name}\n\nSkipped: {why}.\n"
     path.write_text(text)

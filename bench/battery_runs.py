@@ -64,7 +64,7 @@ def read_row(folder, optimizer, minima, steps):
         else:
             points, final = read_log(where / "metrics.jsonl")
             diverged = run["diverged"]
-            share = final["cpu_seconds"] / final["seconds"] if final.get("seconds") else 1
+            share = final.get("cpu_seconds", final["seconds"]) / final["seconds"] if final.get("seconds") else 1
             curve = smooth(points) if points else []
             test = next((final[key] for key in ("test_error", "test_perplexity", "test_loss") if key in final), None)
             row["test_name"] = next((key for key in ("test_error", "test_perplexity", "test_loss") if key in final),

@@ -96,7 +96,7 @@ static void ratings_are_entries_of_a_low_rank_matrix(void **state)
             assert_close(sqrt(variance), 0.1, 0.03);
             /* Means of some 250 values have a deviation of 0.006. */
             assert_close(mean * corner, sum[i][0] / count[i][0] * sum[0][k] / count[0][k],
-                        0.04 * (1 + fabs(mean) + fabs(corner)));
+                         0.04 * (1 + fabs(mean) + fabs(corner)));
         }
     }
     psgd__free(NULL, x);
@@ -137,8 +137,8 @@ static void large_tables_are_drawn_when_read(void **state)
 static void wrong_arguments_are_refused(void **state)
 {
     (void)state;
-    static const char *const names[] = {"logit:0", "logit:5,x", "logit:5,11", "ratings:1", "ratings:5,0", "ratings:5,5,5",
-                                        "oscillator:3"};
+    static const char *const names[] = {"logit:0",     "logit:5,x",     "logit:5,11",  "ratings:1",
+                                        "ratings:5,0", "ratings:5,5,5", "oscillator:3"};
     source_settings settings = {.seed = 1};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         source *opened;
