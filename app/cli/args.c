@@ -61,12 +61,14 @@ static const cli_flag *find_flag(const cli_verb *verb, const char *name)
     return NULL;
 }
 
-bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option)
+bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option, const char **section)
 {
     for (int k = 0; verb->options[k]; k++) {
         for (int i = 0; verb->options[k](i, option); i++) {
             bool shown = !find_flag(verb, option->name) && !find_in(verb, k, option->name);
-            if (shown && index-- == 0) return true;
+            if (!shown || index-- > 0) continue;
+            if (section) *section = verb->sections[k];
+            return true;
         }
     }
     return false;
@@ -78,7 +80,7 @@ static psgd_status refuse_flag(const cli_verb *verb, const char *name)
     int count = 0;
     for (const cli_flag *flag = verb->flags; flag && flag->name && count < 256; flag++) names[count++] = flag->name;
     psgd_option_info option;
-    for (int i = 0; count < 256 && cli_option_at(verb, i, &option); i++) names[count++] = option.name;
+    for (int i = 0; count < 256 && cli_option_at(verb, i, &option, NULL); i++) names[count++] = option.name;
     return cli_wrong_use("psgd %s has no flag --%s%s; psgd %s --help shows all", verb->name, name,
                          psgd__suggest("--", name, names, count).words, verb->name);
 }
@@ -117,10 +119,17 @@ static void print_help(const cli_verb *verb)
     }
     text lines = {0};
     psgd_option_info option;
-    for (int i = 0; cli_option_at(verb, i, &option); i++) psgd__option_help(&lines, &option);
+    const char *section = NULL, *before = NULL;
+    bool grouped = verb->sections[0] != NULL;
+    if (grouped) printf("  %-34s %s\n", "--help", "this text");
+    for (int i = 0; cli_option_at(verb, i, &option, &section); i++) {
+        if (section && section != before) psgd__text_add(&lines, "\n%s:\n", section);
+        before = section;
+        psgd__option_help(&lines, &option);
+    }
     if (lines.chars) fputs(lines.chars, stdout);
     psgd__text_free(&lines);
-    printf("  %-34s %s\n", "--help", "this text");
+    if (!grouped) printf("  %-34s %s\n", "--help", "this text");
     text methods = {0};
     cli_method_defaults(verb, &methods);
     if (methods.chars) printf("\nDefaults by method:\n%s", methods.chars);

@@ -33,7 +33,8 @@ typedef struct cli_verb {
     const cli_flag *flags;              /* ends with a NULL name */
     /* Further flags, passed on to the library; of two with one name the first counts. Ends with NULL. */
     option_source *options[CLI_MAX_SOURCES + 1];
-    const char *more; /* text after the flags in --help; may be NULL */
+    const char *sections[CLI_MAX_SOURCES]; /* OPTIONAL: the heading of each source in --help and the manual */
+    const char *more;                      /* text after the flags in --help; may be NULL */
     psgd_status (*run)(const cli_args *args);
 } cli_verb;
 
@@ -50,8 +51,9 @@ psgd_status cli_count(const cli_args *args, const char *flag, int64_t *count);
 /* "4096x4097" into dimensions. */
 psgd_status cli_shape(const char *word, int *ndim, int64_t shape[32]);
 
-/* The options that a verb shows, from all its sources, from 0; false past the last. */
-bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option);
+/* The options that a verb shows, from all its sources, from 0; false past the last. section (may be NULL) is the
+ * heading of its source, or NULL. */
+bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option, const char **section);
 
 /* Sets those flags that are options of this source. */
 psgd_status cli_options(option_source *source, const cli_args *args, psgd_options *options);

@@ -276,6 +276,7 @@ const cli_verb verb_compare = {
     .summary = "Compare optimizers on one model: a table and a report",
     .flags = flags,
     .options = {shared_option, model_option, cli_optimizer_option},
+    .sections = {"Training and data, for all runs", "The model", "The optimizers, for all that take them"},
     .more =
         "An optimizer is psgd-newton, psgd-fisher or a method of psgd minimize, with options of its own behind it as "
         "in\n"

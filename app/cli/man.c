@@ -42,7 +42,10 @@ static void put_verb(const cli_verb *verb)
         put_flag(flag->name, flag->value, flag->help, "");
     }
     psgd_option_info option;
-    for (int i = 0; cli_option_at(verb, i, &option); i++) {
+    const char *section = NULL, *before = NULL;
+    for (int i = 0; cli_option_at(verb, i, &option, &section); i++) {
+        if (section && section != before) put_in(".PP\n", section, ":\n");
+        before = section;
         text value = {0};
         psgd__option_value(&value, &option);
         put_flag(option.name, value.chars ? value.chars : "", option.help, option.default_value);

@@ -127,9 +127,31 @@ static psgd_status write_final(metrics_log *log, const contest_mark *last)
     return psgd__metrics_final(log, when, values, sizeof values / sizeof values[0]);
 }
 
+/* The values of the options that were not given. */
+typedef struct default_list {
+    metrics_setting list[128];
+    psgd_option_info option[128];
+    int count;
+} default_list;
+
+static void find_defaults(const char *method, const cli_args *args, default_list *to)
+{
+    bool minimize = psgd__contest_is_minimize(method);
+    const char *name = !strncmp(method, "psgd-", 5) ? "psgd" : !strcmp(method, "gd") ? "sgd" : method;
+    for (int i = 0; to->count < 128; i++) {
+        psgd_option_info *option = &to->option[to->count];
+        if (!(minimize ? psgd_minimize_option(i, option) : psgd_optimizer_option(name, i, option))) break;
+        if (cli_value(args, option->name) || !*option->default_value) continue;
+        const char *value = strcmp(option->name, "criterion") || name == method ? option->default_value : method + 5;
+        to->list[to->count++] = (metrics_setting){option->name, value};
+    }
+}
+
 static psgd_status open_log(const subject *s, const char *method, const cli_args *args, metrics_log **log)
 {
     metrics_setting settings[CLI_MAX_FLAGS];
+    default_list others = {.count = 0};
+    find_defaults(method, args, &others);
     const char *out = cli_value(args, "out");
     int created;
     for (int i = 0; i < args->flag_count; i++) settings[i] = (metrics_setting){args->name[i], args->value[i]};
@@ -137,7 +159,9 @@ static psgd_status open_log(const subject *s, const char *method, const cli_args
                              .method = method,
                              .task = s->built_in ? args->positional[0] : cli_value(args, "function"),
                              .settings = settings,
-                             .setting_count = args->flag_count};
+                             .setting_count = args->flag_count,
+                             .defaults = others.list,
+                             .default_count = others.count};
     PSGD_TRY(psgd__folder_create(out, &created));
     return psgd__metrics_create(NULL, out, &header, log);
 }
@@ -280,8 +304,8 @@ const cli_verb verb_minimize = {
     .summary = "Minimise a function, built in or your own",
     .flags = flags,
     .options = {psgd_minimize_option, cli_optimizer_option},
+    .sections = {"minimize (--tolerance and --max-iterations: every method)", "The other methods"},
     .more =
-        "The options up to --lr are those of minimize; the others are those of the other methods.\n\n"
         "A shared object for --function has these symbols (examples/own_function.c):\n"
         "  int64_t psgd_function_start(int64_t room, double *x);  returns n, fills x where room is n or more\n"
         "  int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gradient);  0: all well;\n"

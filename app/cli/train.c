@@ -105,7 +105,9 @@ static int model_option(int index, psgd_option_info *option)
     return psgd__option_at(psgd__model_options, psgd__model_option_count, index, option);
 }
 
-#define TRAIN_OPTIONS .options = {train_option, model_option, cli_optimizer_option}
+#define TRAIN_OPTIONS                                                                                                  \
+    .options = {train_option, model_option, cli_optimizer_option},                                                     \
+    .sections = {"Training and data", "The model", "The optimizer"}
 
 const cli_verb verb_train = {
     .name = "train",

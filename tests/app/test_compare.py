@@ -48,20 +48,24 @@ def write_npy(path, shape, values):
 
 
 class Compare(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory()
-        self.at = Path(self.folder.name)
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = tempfile.TemporaryDirectory()
+        cls.at = Path(cls.shared.name)
+        cls.first = call(*cls.compare())
 
-    def tearDown(self):
-        self.folder.cleanup()
+    @classmethod
+    def tearDownClass(cls):
+        cls.shared.cleanup()
 
-    def compare(self, *more):
-        return ["compare", "mlp", *SMALL, "--out", self.at / "out", "--optimizers",
+    @classmethod
+    def compare(cls, *more, out="out"):
+        return ["compare", "mlp", *SMALL, "--out", cls.at / out, "--optimizers",
                 "psgd-newton:lr=default,psgd:criterion=fisher:group=kron(tri,tri):lr=0.01,adam", "--lr",
                 "0.001,0.01,1e9", "--seeds", 3, *more]
 
     def test_table_and_json_agree_with_the_logs(self):
-        said = call(*self.compare()).stdout.splitlines()
+        said = self.first.stdout.splitlines()
         found = json.loads((self.at / "out/compare.json").read_text())
         self.assertEqual([row["optimizer"] for row in found["optimizers"]],
                          ["psgd-newton:lr=default", "psgd:criterion=fisher:group=kron(tri,tri):lr=0.01", "adam"])
@@ -87,7 +91,6 @@ class Compare(unittest.TestCase):
         self.assertIn('"diverged":1', page)
 
     def test_all_settings_are_recorded(self):
-        call(*self.compare())
         header = records(self.at / "out/adam-lr0.01-seed0")[0]
         self.assertEqual(header["settings"]["lr"], "0.01")
         for name, value in {"batch": None, "beta1": "0.9", "beta2": "0.999", "epsilon": "1e-8", "dtype": "f32"}.items():
@@ -100,33 +103,32 @@ class Compare(unittest.TestCase):
         self.assertEqual(header["defaults"]["criterion"], "newton")
 
     def test_a_second_time_repeats_nothing(self):
-        first = call(*self.compare())
         logs = sorted(self.at.glob("out/*/metrics.jsonl"))
         before = [log.stat().st_mtime_ns for log in logs]
         again = call(*self.compare())
-        self.assertEqual(first.stdout, again.stdout)
+        self.assertEqual(self.first.stdout, again.stdout)
         self.assertEqual(before, [log.stat().st_mtime_ns for log in logs])
         refused = call(*self.compare("--hidden", 9), code=2)
         self.assertIn("other settings", refused.stderr)
 
     def test_interrupted_and_resumed(self):
-        words = self.compare("--epochs", 40)
+        words = self.compare("--epochs", 40, "--optimizers", "adam:lr=0.01,sgd:lr=0.01", "--seeds", 2, out="cut")
         run = subprocess.Popen([PSGD, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env=ENVIRONMENT)
         deadline = time.time() + 60
-        while not list(self.at.glob("out/*/metrics.jsonl")) and time.time() < deadline:
+        while not list(self.at.glob("cut/*/metrics.jsonl")) and time.time() < deadline:
             time.sleep(0.01)
         run.send_signal(signal.SIGINT)
         said, _ = run.communicate(timeout=60)
         self.assertEqual(run.returncode, 1)
         self.assertIn("the same command resumes", said)
-        self.assertFalse((self.at / "out/compare.json").exists())
+        self.assertFalse((self.at / "cut/compare.json").exists())
         call(*words)
-        found = json.loads((self.at / "out/compare.json").read_text())
+        found = json.loads((self.at / "cut/compare.json").read_text())
         self.assertEqual({run["steps"] for row in found["optimizers"] for run in row["runs"]}, {600})
 
     def test_every_learning_rate_diverges(self):
-        said = call("compare", "mlp", *SMALL, "--out", self.at / "out", "--optimizers", "momentum", "--lr", "1e8,1e9",
+        said = call("compare", "mlp", *SMALL, "--out", self.at / "other", "--optimizers", "momentum", "--lr", "1e8,1e9",
                     "--seeds", 3).stdout
         self.assertIn("diverged on 1 of 1 seeds", said)
 
@@ -138,10 +140,10 @@ class Compare(unittest.TestCase):
                                 (["mlp", *SMALL, "--seeds", "0"], "--seeds"),
                                 (["mlp", *SMALL, "--optimizer", "adam"], "did you mean --optimizers?")):
             with self.subTest(words=words):
-                done = call("compare", *words, "--out", self.at / "out", code=2)
+                done = call("compare", *words, "--out", self.at / "none", code=2)
                 self.assertIn(sentence, done.stderr)
                 self.assertEqual(done.stderr.splitlines()[-1][:6], "psgd: ")
-        self.assertFalse((self.at / "out").exists())
+        self.assertFalse((self.at / "none").exists())
 
     def test_help_has_the_defaults_of_every_method(self):
         for verb in ("compare", "train", "minimize"):
@@ -199,6 +201,7 @@ class Silence(unittest.TestCase):
         log = records(run)
         self.assertEqual([r["step"] for r in log if r["kind"] == "point"], list(range(51)))
         self.assertEqual(log[1]["loss"], 19192)
+        self.assertEqual(log[0]["defaults"]["beta2"], "0.999")
         self.assertEqual((log[-1]["kind"], log[-1]["diverged"], log[-1]["evaluations"]), ("final", 0, 50))
         self.assertEqual(log[-1]["value"], log[-2]["loss"])
         call("report", run, "-o", self.at / "page.html")
