@@ -93,11 +93,10 @@ def judge(rows):
     target = next((row["loss"] for row in rows if row["optimizer"] == "adam"), None)
     for row in rows:
         reached = [reach(run["curve"], target) for run in row["runs"]] if target is not None else []
-        hit = [r for r in reached if r]
-        whole = len(hit) * 2 > len(reached) or (reached and len(hit) == len(reached))
-        row["epochs_to"] = statistics.median(r[1] for r in hit) if whole else None
-        row["seconds_to"] = statistics.median(r[2] for r in hit) if whole else None
-        row["steps_to"] = statistics.median(r[0] for r in hit) if whole else None
+        for place, key in enumerate(("steps_to", "epochs_to", "seconds_to")):
+            costs = [point[place] if point else math.inf for point in reached]
+            middle = statistics.median(costs) if costs else math.inf
+            row[key] = middle if math.isfinite(middle) else None
     return rows
 
 
