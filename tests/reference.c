@@ -328,6 +328,19 @@ static double second_norm(const ref_node *node, const double *T, const ref_optio
     return spectral(node, T, o, one_fibre);
 }
 
+bool ref_unprotected(const ref_node *node)
+{
+    bool any = node->kind == REF_DENSE || node->kind == REF_XMAT;
+    for (int i = 0; i < node->child_count; i++) any = any || ref_unprotected(node->child[i]);
+    return any;
+}
+
+/* The diagonal of R by itself: each entry is a group of size 1. */
+static void take_signs(int64_t n, double *R)
+{
+    for (int64_t i = 0; i < n; i++) R[i * n + i] = (R[i * n + i] > 0) - (R[i * n + i] < 0);
+}
+
 void ref_unit_step(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o, double *cR)
 {
     int64_t n = node->n;
@@ -335,8 +348,13 @@ void ref_unit_step(ref_node *node, const double *A, int64_t ka, const double *B,
     bool one_fibre = ka == 1 && kb == 1;
     outer(n, A, ka, B, kb, -1, (double)o->count, S);
     ref_project(node, S, cR);
-    if (o->norm == REF_MAX) c = o->step / largest(n, cR);
-    if (o->norm == REF_SPECTRAL) c = o->step / spectral(node, cR, o, one_fibre);
+    ref_norm norm = o->norm != REF_AUTO ? o->norm : o->unprotected ? REF_SPECTRAL : REF_MAX;
+    if (norm == REF_MAX) c = o->step / largest(n, cR);
+    if (norm == REF_SPECTRAL) c = o->step / spectral(node, cR, o, one_fibre);
+    if (o->norm == REF_AUTO && node->kind == REF_DIAG && !o->in_kron) {
+        take_signs(n, cR);
+        c = o->step;
+    }
     if (o->norm == REF_SECOND) {
         outer(n, A, ka, B, kb, 1, (double)o->count, S);
         ref_project(node, S, T);
@@ -392,7 +410,10 @@ void ref_factor_step(ref_node *kron, int i, const double *A, int64_t ka, const d
 {
     int64_t each = kron->n / kron->child[i]->n;
     double *a = ref_fibres(kron, i, A, ka), *b = ref_fibres(kron, i, B, kb);
+    bool outside = o->in_kron;
+    o->in_kron = true;
     ref_step(kron->child[i], a, ka * each, b, kb * each, o, E);
+    o->in_kron = outside;
     free(a);
     free(b);
 }

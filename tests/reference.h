@@ -33,7 +33,7 @@ typedef struct ref_node {
     double running; /* of the normaliser second, where this node is a unit */
 } ref_node;
 
-typedef enum ref_norm { REF_MAX, REF_SPECTRAL, REF_SECOND, REF_NONE } ref_norm;
+typedef enum ref_norm { REF_MAX, REF_SPECTRAL, REF_SECOND, REF_NONE, REF_AUTO } ref_norm;
 
 typedef enum ref_rule { REF_EQ, REF_QEQ, REF_PRO, REF_QUAD, REF_QEP } ref_rule;
 
@@ -42,6 +42,8 @@ typedef struct ref_options {
     double step;
     int64_t count;    /* pairs in this update: R is their mean */
     bool exact_dense; /* dense units on one fibre and one pair have the exact spectral norm */
+    bool unprotected; /* auto: there is a dense or an xmat somewhere, see ref_unprotected */
+    bool in_kron;     /* the unit is a factor of a kron, or a part of one */
     ref_rule rule;
     /* About ||M||_2 of a dense unit, for second and for rotations; skew: M is skew. NULL: exactly that. */
     double (*estimate)(void *data, const ref_node *node, int unit, bool skew, const double *M);
@@ -52,6 +54,7 @@ typedef struct ref_options {
 /* The tree of a valid spec on a tensor of this shape, t pushed inward. */
 ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape);
 void ref_free(ref_node *node);
+bool ref_unprotected(const ref_node *node);
 
 /* E such that the update is Q <- E Q. A is n x a_count and B n x b_count, row-major: the images of all h and all v. */
 void ref_step(ref_node *node, const double *A, int64_t a_count, const double *B, int64_t b_count, ref_options *options,

@@ -211,6 +211,10 @@ struct group_fused {
      * project). units is in the order in which units() visits them. Squares may overflow: the caller checks largest. */
     void (*project)(const group *self, const group_raw *raw, real *R, group_r *units);
 
+    /* For diagonal groups, kind.diagonal: Q <- (I - step sign R) Q, entry by entry (units, project, the normaliser
+     * entry and retract); see la_diag_entries for vanishing. */
+    void (*entries)(group *self, const group_raw *raw, double step, double vanishing);
+
     /* For bordered diagonal groups, Q = [diag(d) c; 0 s] or its transpose. A kron of two such projects and applies. */
     /* diagonal [n] <- (d, s) and side [n - 1] <- c; with NULL only tells which border there is. */
     group_border (*border)(const group *self, real *diagonal, real *side);

@@ -58,11 +58,14 @@ void la_dot_row(view X, const real *c, real scale, view x); /* x <- x + scale su
 bool la_below_one(int64_t n, real c, const real *r);                 /* c r_i < 1 for all i */
 void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i, at least LA_MIN */
 
-/* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. */
+/* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. Diagonals
+ * whose entries are bounded one by one become no larger than LA_MAX. */
 #ifdef PSGD_REAL_F64
 #define LA_MIN 0x1p-400
+#define LA_MAX 0x1p400
 #else
 #define LA_MIN 0x1p-60f
+#define LA_MAX 0x1p60f
 #endif
 
 /* X <- (diag(d) + antidiag(e)) X or its transpose, X <- the inverse of that times X; r_i <- <A_i, A_j> + sign <B_i,

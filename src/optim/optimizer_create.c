@@ -122,7 +122,9 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
     psgd_status status = psgd__precond_create(self->context, source, tensor->ndim, p->shape, self->dtype, &fit,
                                               &self->work, NULL, &p->precond);
-    return status == PSGD_OK ? PSGD_OK : psgd__fail_in(status, "%s", p->name);
+    if (status != PSGD_OK) return psgd__fail_in(status, "%s", p->name);
+    p->precond->vouched = true;
+    return PSGD_OK;
 }
 
 static psgd_status create_joint(psgd_optimizer *self)
@@ -135,7 +137,10 @@ static psgd_status create_joint(psgd_optimizer *self)
     fit.rows = ROWS_NONE; /* psgd_tensor.rows asks for row-sparse gradients, the option only says how */
     psgd_status status = psgd__precond_create(self->context, self->settings.group, 1, &self->total, self->dtype, &fit,
                                               &self->work, &segments, &self->joint);
-    if (status == PSGD_OK) return PSGD_OK;
+    if (status == PSGD_OK) {
+        self->joint->vouched = true;
+        return PSGD_OK;
+    }
     return psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements", count, (long long)self->total);
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 static const char *const criteria[] = {"newton", "fisher", NULL};
-static const char *const norms[] = {"auto", "max", "spectral", "second", "none", NULL};
+static const char *const norms[] = {"auto", "max", "entry", "spectral", "second", "none", NULL};
 static const char *const rules[] = {"auto", "eq", "qeq", "pro", "quad", "qep", NULL};
 static const char *const inits[] = {"scale", "first", NULL};
 static const char *const rows[] = {"none", "exact", "lazy", NULL};
@@ -20,8 +20,8 @@ const option_row psgd__precond_options[] = {
     {"step", OPTION_NUMBER, FIELD(step), "0.01", .min = 0, .max = HUGE_VAL,
      .help = "step size of the fit; below 1 unless norm is none"},
     {"norm", OPTION_CHOICE, FIELD(norm), "auto", .choices = norms,
-     .help =
-         "what the step is divided by; auto: max, or spectral for dense and xmat, or second with rules other than eq"},
+     .help = "what the step is divided by; auto: entry for diag, spectral for dense and xmat, else max; second with "
+             "rules other than eq"},
     {"rule", OPTION_CHOICE, FIELD(rule), "eq", .choices = rules,
      .help = "how Q moves; eq is the paper's; the others need dense, diag, scale, xmat or identity, and step about "
              "0.1; auto: pro where it fits"},

@@ -34,7 +34,9 @@ static psgd_status build(psgd_precond *self, const char *source, int ndim, const
     psgd_status status = psgd__spec_read(self->context, source, ndim, shape, self->dtype, &tree);
     if (status == PSGD_OK) {
         self->n = tree.root->n;
+        bool chosen = self->settings.norm == NORM_AUTO;
         status = psgd__rule_resolve(&tree, &self->settings);
+        self->by_entry = chosen && self->settings.rule == RULE_EQ;
         if (status == PSGD_OK) status = TYPED_CALL(self, build, self, &tree);
     }
     psgd__spec_free(&tree);

@@ -14,7 +14,7 @@
 #include <psgd/precond.h>
 
 typedef enum criterion { CRITERION_NEWTON, CRITERION_FISHER } criterion;
-typedef enum norm_choice { NORM_AUTO, NORM_MAX, NORM_SPECTRAL, NORM_SECOND, NORM_NONE } norm_choice;
+typedef enum norm_choice { NORM_AUTO, NORM_MAX, NORM_ENTRY, NORM_SPECTRAL, NORM_SECOND, NORM_NONE } norm_choice;
 typedef enum rule_choice { RULE_AUTO, RULE_EQ, RULE_QEQ, RULE_PRO, RULE_QUAD, RULE_QEP } rule_choice;
 typedef enum init_choice { INIT_SCALE, INIT_FIRST } init_choice;
 typedef enum rows_choice { ROWS_NONE, ROWS_EXACT, ROWS_LAZY } rows_choice;
@@ -74,6 +74,7 @@ typedef struct precond_unit {
     double running[GROUP_MAX_PARTS]; /* running maxima of the normaliser "second", 0 before its first use: one for a
                                         group, one for each part of a family */
     double top, bottom;              /* bounds of log2 of the largest entry, see guard.c */
+    int norm;                        /* enum norm_choice, never NORM_AUTO */
     int share;                       /* factors of the krons above that can grow together: their product stays finite */
 } precond_unit;
 
@@ -93,6 +94,8 @@ struct psgd_precond {
     int64_t r_size; /* values that one R may take in the workspace */
     void *average;  /* s, the moving average of the gradient, where unbiased */
     bool waiting;   /* for a first pair that is not zero, to start from */
+    bool by_entry;  /* norm was auto: a diag at the root or in a sum is normalised entry by entry */
+    bool vouched;   /* an optimizer has checked that pairs are finite */
     int64_t updates, skipped;
     precond_segments segments;
 };

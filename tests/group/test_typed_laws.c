@@ -331,8 +331,8 @@ static void products_and_inverses_stay_in_the_group(void **state)
  * Q G'. G' is the Q that an earlier fit has come to. */
 static void check_change_of_basis(subject *s)
 {
-    static const char *const norms[] = {"max", "spectral", "none"};
-    for (int k = 0; k < 3; k++) {
+    static const char *const norms[] = {"max", "spectral", "none", "auto"};
+    for (int k = 0; k < 4; k++) {
         double step = k == 2 ? 2e-4 : 0.1;
         psgd_precond *plain = make(s, norms[k], step), *turned = make(s, norms[k], step);
         subject frozen = *s;

@@ -72,6 +72,8 @@ static void run_fused(const la_kernels *k, int64_t n, arrays *x)
     x->value[4] = (double)k->diag_fused(n, x->b, x->a, x->c, (real)0.1, -1, x->d, false);
     x->value[5] = (double)k->diag_fused(n, x->b, x->c, x->a, 0, 1, x->e, true);
     k->retract(n, (real)0.01, x->d, (real)0.5, x->b);
+    la_entry_rule rule = {.damping = (real)0.2, .step = (real)0.1, .floor = 0, .ceiling = 9, .min = 1, .max = 2};
+    k->diag_entries(n, &rule, x->d, x->e, x->b);
     k->diag_apply(n, x->b, x->c, x->a, true);
     k->diag_apply(n, x->b, x->c, x->d, false);
     x->value[6] = k->row_apply(n, 2, x->b, x->c, (real)0.3, x->f, x->c, false);

@@ -75,9 +75,9 @@ static void compare(const subject *s, const char *norm, int threads, int other)
 static void updates_do_not_depend_on_the_threads(void **state)
 {
     (void)state;
-    static const char *const norms[] = {"max", "spectral", "second"};
+    static const char *const norms[] = {"max", "spectral", "second", "auto"};
     for (int i = 0; i < SUBJECTS; i++) {
-        for (int k = 0; k < 3; k++) compare(&subjects[i], norms[k], 1, 2 + k);
+        for (int k = 0; k < 4; k++) compare(&subjects[i], norms[k], 1, 2 + k);
     }
 }
 

@@ -14,8 +14,8 @@ typedef struct with {
 
 /* What the options say, in words of the formulas. */
 typedef struct rule {
-    bool newton, nesterov, whiten_momentum, unbiased,
-        root; /* root: clip is per square root of the number of parameters */
+    bool newton, nesterov, whiten_momentum, unbiased, root,
+        max; /* root: clip is per square root of the number of parameters; max: norm max */
     double momentum, damping, l2, decay, batch, average;
     int power; /* of P */
     double clip_gradient, clip, clip_element, clip_rms;
@@ -78,7 +78,7 @@ static double curvature(const rule *r, reference *w, int i, int step, double g, 
     return h + r->damping * v;
 }
 
-/* q <- q (1 - c R / max|R|), R = (q h)^2 - (v / q)^2, each tensor by itself. */
+/* q <- q (1 - c sign R), R = (q h)^2 - (v / q)^2, or q (1 - c R / max|R|), each tensor by itself. */
 static void fit(const rule *r, reference *w, int step, const double *h, const double *v)
 {
     for (int part = 0; part < 2; part++) {
@@ -89,8 +89,8 @@ static void fit(const rule *r, reference *w, int step, const double *h, const do
             R[i] = a * a - b * b;
             max = fmax(max, fabs(R[i]));
         }
-        double c = FIT * r->fit_rate(step, w->plateau) / max;
-        for (int i = from; i < to; i++) w->q[i] *= 1 - c * R[i];
+        double c = FIT * r->fit_rate(step, w->plateau);
+        for (int i = from; i < to; i++) w->q[i] *= 1 - c * (r->max ? R[i] / max : (R[i] > 0) - (R[i] < 0));
     }
 }
 
@@ -182,6 +182,8 @@ static void momentum_nesterov_and_what_is_whitened(void **state)
     (void)state;
     run("fisher", (with){{"damping", "0.3"}}, (rule){.damping = 0.3});
     run("newton", (with){{NULL}}, (rule){.newton = true});
+    run("newton, max", (with){{"norm", "max"}}, (rule){.newton = true, .max = true});
+    run("fisher, max", (with){{"norm", "max", "damping", "0.3"}}, (rule){.max = true, .damping = 0.3});
     run("newton, l2", (with){{"l2", "0.4"}}, (rule){.newton = true, .l2 = 0.4});
     run("momentum", (with){{"momentum", "0.8"}}, (rule){.momentum = 0.8});
     run("nesterov", (with){{"momentum", "0.8", "nesterov", "yes"}}, (rule){.momentum = 0.8, .nesterov = true});

@@ -30,6 +30,18 @@ static void diag_update_matches_hand_calculation(void **state)
     psgd_precond_free(precond);
 }
 
+/* q <- q - step sign(|q h| - |v / q|) q, the default of a diag. */
+static void diag_update_by_entry_matches_hand_calculation(void **state)
+{
+    (void)state;
+    psgd_precond *precond = make("diag", 2, "auto", 0.5);
+    assert_ok(psgd_precond_update(precond, (double[]){1, 1}, (double[]){2, -0.5}));
+    assert_factor(precond, 4, (double[]){0.5, 0, 0, 1.5});
+    assert_ok(psgd_precond_update(precond, (double[]){1, 1}, (double[]){4, 0.4})); /* 2 = 2, 0.6 < 0.67 */
+    assert_factor(precond, 4, (double[]){0.5, 0, 0, 2.25});
+    psgd_precond_free(precond);
+}
+
 static void tri_update_matches_hand_calculation(void **state)
 {
     (void)state;
@@ -66,9 +78,9 @@ static void integrated_newton_matches_hand_calculation(void **state)
     /* h'Ph + tr P^-1 = 4 * 4.25 + 2 / 4. */
     assert_ok(psgd_precond_criterion(precond, NULL, h, &value));
     assert_float_equal(value, 17.5, 1e-13);
-    /* R = (16 - 1/4, 1 - 1/4) = (15.75, 0.75); q = 2 (1 - 0.5 R / 15.75). */
+    /* R = (16 - 1/4, 1 - 1/4) = (15.75, 0.75); q = 2 (1 - 0.5 sign R). */
     assert_ok(psgd_precond_update(precond, NULL, h));
-    assert_factor(precond, 4, (double[]){1, 0, 0, 2 - 0.75 / 15.75});
+    assert_factor(precond, 4, (double[]){1, 0, 0, 1});
     psgd_precond_free(precond);
 }
 
@@ -98,6 +110,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integrated_newton_matches_hand_calculation),
         cmocka_unit_test(diag_update_matches_hand_calculation),
+        cmocka_unit_test(diag_update_by_entry_matches_hand_calculation),
         cmocka_unit_test(tri_update_matches_hand_calculation),
         cmocka_unit_test(plain_rule_has_the_papers_factor_two),
         cmocka_unit_test(zero_pair_changes_nothing),

@@ -24,7 +24,7 @@ typedef struct trial {
     ref_norm norm;
 } trial;
 
-static const char *const norm_names[] = {"max", "spectral", "second", "none"};
+static const char *const norm_names[] = {"max", "spectral", "second", "none", "auto"};
 
 static psgd_precond *make(const trial *t)
 {
@@ -161,6 +161,7 @@ static void update_both(const trial *t, psgd_precond *precond, ref_node *tree, c
                            .step = t->step,
                            .count = t->count,
                            .exact_dense = t->pairs <= 4,
+                           .unprotected = ref_unprotected(tree),
                            .estimate = estimate_norm,
                            .data = &estimate};
     for (int i = 0; i < factors; i++) {
@@ -217,7 +218,7 @@ static void run(const trial *t, uint64_t seed, int warm, int checked)
 /* Settings that the criterion allows, drawn at random. */
 static void draw_settings(trial *t, uint64_t *seed)
 {
-    t->norm = (ref_norm)random_below(seed, 4);
+    t->norm = (ref_norm)random_below(seed, 5);
     t->fisher = random_below(seed, 2);
     t->integrate = random_below(seed, 4) == 0;
     t->damping = t->fisher ? 0.3 * (double)random_below(seed, 3) : 0;
@@ -236,7 +237,7 @@ static void registered_groups_update_as_the_reference(void **state)
     uint64_t seed = 11;
     for (int i = 0; i < instance_count; i++) {
         const instance *g = &instances[i];
-        for (int norm = 0; norm < 4; norm++) {
+        for (int norm = 0; norm < 5; norm++) {
             trial t = {.spec = g->spec,
                        .ndim = g->ndim,
                        .shape = g->shape,

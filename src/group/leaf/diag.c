@@ -107,6 +107,11 @@ static void fused_project(const group *self, const group_raw *raw, real *R, grou
     units[0] = (group_r){.R = R, .largest = largest, .spectral = largest};
 }
 
+static void fused_entries(group *self, const group_raw *raw, double step, double vanishing)
+{
+    la_diag_entries(self->n, raw->h, raw->v, raw->damping, step, vanishing, self->q);
+}
+
 static void fused_apply(const group *self, const real *x, real *y)
 {
     la_diag_apply(self->n, self->q, x, y);
@@ -125,8 +130,11 @@ static void border_project(const group *self, const double *diagonal, const doub
     for (int64_t i = 0; i < self->n; i++) R[i] = (real)diagonal[i];
 }
 
-static const group_fused diag_fused = {
-    .apply = fused_apply, .project = fused_project, .border = diag_border, .border_project = border_project};
+static const group_fused diag_fused = {.apply = fused_apply,
+                                       .project = fused_project,
+                                       .entries = fused_entries,
+                                       .border = diag_border,
+                                       .border_project = border_project};
 
 const group_ops GROUP_OPS(diag) = {
     .kind = {.name = "diag", .summary = "diagonal, positive", .formula = "n", .self_adjoint = true, .diagonal = true},

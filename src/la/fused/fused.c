@@ -2,6 +2,7 @@
 #include "la/array/columns.h"
 #include "la/array/dispatch.h"
 #include "la/kernel/stream.h"
+#include "la/la.h"
 #include "la/pool.h"
 
 #include <string.h>
@@ -44,6 +45,29 @@ real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real 
     arrays a = {.q = q, .h = h, .v = v, .c = damping, .sign = (real)sign, .y = r, .stream = past_caches(n)};
     la_sweep_max(n, diag_fused_some, &a, max);
     return (real)max[0];
+}
+
+typedef struct entries {
+    la_entry_rule rule;
+    const real *h, *v;
+    real *q;
+} entries;
+
+static void diag_entries_some(const void *data, int64_t from, int64_t count)
+{
+    const entries *e = data;
+    la_kernel()->diag_entries(count, &e->rule, e->h + from, e->v + from, e->q + from);
+}
+
+void la_diag_entries(int64_t n, const real *h, const real *v, real damping, double step, double vanishing, real *q)
+{
+    la_entry_rule rule = {.damping = damping,
+                          .step = (real)step,
+                          .floor = (real)vanishing,
+                          .ceiling = (real)(1 / vanishing),
+                          .min = (real)((double)LA_MIN / (1 - step)),
+                          .max = (real)((double)LA_MAX / (1 + step))};
+    la_chunks(n, CHUNK, PARALLEL, diag_entries_some, &(entries){rule, h, v, q});
 }
 
 static void diag_apply_some(const void *data, int64_t from, int64_t count)

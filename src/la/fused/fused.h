@@ -7,6 +7,7 @@
 #include "la/view.h"
 
 #define la_diag_fused     PSGD_TYPED(psgd__la_diag_fused)
+#define la_diag_entries   PSGD_TYPED(psgd__la_diag_entries)
 #define la_diag_apply     PSGD_TYPED(psgd__la_diag_apply)
 #define la_cross_take     PSGD_TYPED(psgd__la_cross_take)
 #define la_cross_step     PSGD_TYPED(psgd__la_cross_step)
@@ -18,6 +19,11 @@
 
 /* r_i <- (q_i (h_i + damping v_i))^2 + sign (v_i / q_i)^2; returns max |r|. */
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
+
+/* q_i <- (1 - step sign(a_i^2 - b_i^2)) q_i, within LA_MIN and LA_MAX, with a = q (h + damping v) and b = v / q, in one
+ * pass. An entry whose a is 0 does not grow past 1 / vanishing, one whose b is 0 does not shrink below vanishing. What
+ * is not finite leaves its entry in range, but says nothing. */
+void la_diag_entries(int64_t n, const real *h, const real *v, real damping, double step, double vanishing, real *q);
 
 void la_diag_apply(int64_t n, const real *q, const real *x, real *y); /* y <- q^2 x; x may be y */
 

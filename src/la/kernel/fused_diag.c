@@ -69,3 +69,31 @@ void KERNEL(retract)(int64_t n, real c, const real *restrict r, real min, real *
         q[i] = next > min ? next : min;
     }
 }
+
+ALWAYS_INLINE vec pick(vec_bits where, vec a, vec b)
+{
+    return (vec)((where & (vec_bits)a) | (~where & (vec_bits)b));
+}
+
+/* a = q (h + damping v) and b = v / q need not be formed: |a| > |b| is |q^2 (h + damping v)| > |v|, which no finite
+ * input makes a NaN. */
+ALWAYS_INLINE vec next_entries(const la_entry_rule *r, vec q, vec h, vec v)
+{
+    vec x = h + r->damping * v, none = {0}, step = r->step + none;
+    vec a = (vec)vec_abs_bits(q * q * x), b = (vec)vec_abs_bits(v);
+    vec_bits up = (a < b) & (q < pick(x == none, r->ceiling + none, r->max + none));
+    vec_bits down = (a > b) & (q > pick(v == none, r->floor + none, r->min + none));
+    return q + q * (vec)((up & (vec_bits)step) | (down & (vec_bits)-step));
+}
+
+void KERNEL(diag_entries)(int64_t n, const la_entry_rule *rule, const real *h, const real *v, real *q)
+{
+    la_entry_rule r = *rule;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        vec_store(q + i, next_entries(&r, vec_load(q + i), vec_load(h + i), vec_load(v + i)));
+    }
+    if (i == n) return;
+    vec last = next_entries(&r, vec_load_some(q + i, n - i), vec_load_some(h + i, n - i), vec_load_some(v + i, n - i));
+    vec_store_some(q + i, last, n - i);
+}

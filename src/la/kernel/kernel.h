@@ -13,8 +13,9 @@
 #include "core/dtype.h"
 #include "core/rng.h"
 
-#define la_kernels PSGD_TYPED(la_kernels)
-#define step_rule  PSGD_TYPED(step_rule)
+#define la_kernels    PSGD_TYPED(la_kernels)
+#define step_rule     PSGD_TYPED(step_rule)
+#define la_entry_rule PSGD_TYPED(la_entry_rule)
 
 #define la_mix   PSGD_TYPED(la_mix)
 #define la_cross PSGD_TYPED(la_cross)
@@ -31,6 +32,13 @@ typedef struct step_rule {
     double decay2, gain2;
     bool ahead, inside;
 } step_rule;
+
+/* One step of a diagonal whose entries are fitted one by one: see la/fused/fused.h. */
+typedef struct la_entry_rule {
+    real damping, step;
+    real floor, ceiling; /* from where on entries with v = 0 do not shrink, those with h + damping v = 0 do not grow */
+    real min, max;       /* the same for all others */
+} la_entry_rule;
 
 /* What a gradient is divided by: correct2 s + epsilon, or the root of the sum of their squares. inside is the rule's,
  * apart so that a loop knows it beforehand. */

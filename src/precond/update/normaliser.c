@@ -9,6 +9,12 @@ static double by_max(unit_measure *m)
     return m->step / m->largest;
 }
 
+/* entry: R has become its sign (entries.c). */
+static double by_entry(unit_measure *m)
+{
+    return m->step;
+}
+
 /* spectral: ||R||_2 or an upper bound of it. */
 static double by_spectral(unit_measure *m)
 {
@@ -41,11 +47,8 @@ static double by_none(unit_measure *m)
 
 normaliser normaliser_at(norm_choice choice)
 {
-    static const normaliser all[] = {[NORM_AUTO] = by_max,
-                                     [NORM_MAX] = by_max,
-                                     [NORM_SPECTRAL] = by_spectral,
-                                     [NORM_SECOND] = by_second,
-                                     [NORM_NONE] = by_none};
+    static const normaliser all[] = {[NORM_AUTO] = by_max,          [NORM_MAX] = by_max,       [NORM_ENTRY] = by_entry,
+                                     [NORM_SPECTRAL] = by_spectral, [NORM_SECOND] = by_second, [NORM_NONE] = by_none};
     return all[choice];
 }
 

@@ -7,27 +7,55 @@
 
 enum { WIDEST = 512, PANEL = 16 }; /* factor whose diagonal is read, columns of I at a time */
 
-/* Lists the units below a group in the order in which psgd__group_units visits them, from units[count] on; with units
- * NULL only counts. Returns the new count. Factors of a kron without parameters do not grow. */
-static int list_units(group *self, int share, int count, precond_unit *units)
+/* What a unit inherits from the groups above it. */
+typedef struct unit_place {
+    int share;
+    bool in_kron;
+} unit_place;
+
+/* Lists the units below a group in the order in which psgd__group_units visits them, from self->units[count] on; where
+ * that is NULL only counts. Returns the new count. Factors of a kron without parameters do not grow. */
+static int list_units(psgd_precond *self, group *here, unit_place place, int count)
 {
     int factors = 0;
-    if (!self->ops->units) {
-        if (units) units[count] = (precond_unit){.group = self, .share = share};
+    if (!here->ops->units) {
+        bool by_entry = self->by_entry && here->ops->kind.diagonal && !place.in_kron;
+        int norm = by_entry ? NORM_ENTRY : self->settings.norm;
+        if (!here->ops->kind.diagonal && norm == NORM_ENTRY) norm = NORM_MAX; /* it has no parameters */
+        if (self->units) self->units[count] = (precond_unit){.group = here, .norm = norm, .share = place.share};
         return count + 1;
     }
-    for (int i = 0; i < self->child_count; i++) factors += self->child[i]->ops->size(self->child[i]) > 0;
-    if (self->ops->kind.sizes != SIZES_MULTIPLY || factors == 0) factors = 1;
-    for (int i = 0; i < self->child_count; i++) count = list_units(self->child[i], share * factors, count, units);
+    bool is_kron = here->ops->kind.sizes == SIZES_MULTIPLY;
+    for (int i = 0; i < here->child_count; i++) factors += here->child[i]->ops->size(here->child[i]) > 0;
+    if (is_kron && factors > 0) place.share *= factors;
+    place.in_kron = place.in_kron || is_kron;
+    for (int i = 0; i < here->child_count; i++) count = list_units(self, here->child[i], place, count);
     return count;
+}
+
+/* A diag that is not the factor of a kron is a direct sum of groups of size 1. */
+static psgd_status check_entries(const group *here)
+{
+    bool splits = here->ops->kind.diagonal || here->ops->size(here) == 0;
+    if (here->ops->units && here->ops->kind.sizes != SIZES_MULTIPLY) {
+        for (int i = 0; i < here->child_count; i++) PSGD_TRY(check_entries(here->child[i]));
+        return PSGD_OK;
+    }
+    if (splits) return PSGD_OK;
+    return psgd__fail(
+        PSGD_ERR_UNSUPPORTED,
+        "norm entry is for diag and sums of diag, which split into groups of size 1; %s does not: use max",
+        here->ops->kind.name);
 }
 
 static psgd_status create_units(psgd_precond *self)
 {
-    self->unit_count = list_units(self->root, 1, 0, NULL);
+    unit_place top = {.share = 1};
+    if (self->settings.norm == NORM_ENTRY) PSGD_TRY(check_entries(self->root));
+    self->unit_count = list_units(self, self->root, top, 0);
     self->units = psgd__alloc(self->context, self->unit_count, sizeof self->units[0]);
     if (!self->units) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the parts of a preconditioner");
-    list_units(self->root, 1, 0, self->units);
+    list_units(self, self->root, top, 0);
     return PSGD_OK;
 }
 

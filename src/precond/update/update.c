@@ -90,9 +90,11 @@ void update_step(update *u, group *unit, unit_measure *m)
     m->step = self->settings.step;
     m->decay = self->settings.norm_decay;
     m->draw = psgd__rng_stream(0, RNG_ESTIMATE, (uint64_t)index, (uint64_t)self->updates);
-    double c = u->measure(m);
+    bool by_entry = m->record->norm == NORM_ENTRY;
+    if (by_entry) entries_signs(m, VANISHING);
+    double c = normaliser_at((norm_choice)m->record->norm)(m);
     if (m->largest == 0) return;
-    if (vanishing(u, m, c)) {
+    if (!by_entry && vanishing(u, m, c)) {
         self->skipped++;
         return;
     }
@@ -232,7 +234,6 @@ update update_begin(psgd_precond *self, int64_t count, const whitened_pair *w)
 {
     return (update){.self = self,
                     .rule = psgd__rule_at(self->settings.rule),
-                    .measure = normaliser_at((norm_choice)self->settings.norm),
                     .exponent = w->exponent,
                     .count = (double)count,
                     .size = (double)count * (double)self->n,
@@ -270,6 +271,22 @@ static bool all_safe(const psgd_precond *self, const group_r *units)
     return true;
 }
 
+/* The same for a diag whose entries are fitted one by one: one pass, in place, so what is not finite is looked for
+ * first. */
+static bool update_entries(update *u, const group_raw *raw)
+{
+    psgd_precond *self = u->self;
+    group *root = self->root;
+    if (!root->fused->entries) return false;
+    if (!self->vouched) {
+        if (!isfinite((double)la_max_abs(self->n, raw->h)) || !isfinite((double)la_max_abs(self->n, raw->v)))
+            return false;
+    }
+    root->fused->entries(root, raw, self->settings.step, VANISHING);
+    update_count(u);
+    return true;
+}
+
 /* The whole update straight from (v, h), without copies. false, with nothing changed, where the group has no such path
  * or where squares would lose bits or are not finite: the plain path scales, and says what is wrong. */
 static bool update_fused(psgd_precond *self, const real *v, const real *h)
@@ -282,6 +299,7 @@ static bool update_fused(psgd_precond *self, const real *v, const real *h)
 
     fused_update f = {.common = update_begin(self, 1, &(whitened_pair){.exponent = 0})};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};
+    if (self->units[0].norm == NORM_ENTRY) return update_entries(&f.common, &raw);
     real *R = psgd__work_at(self->work, self->at_R);
     root->fused->project(root, &raw, R, f.unit);
     if (!all_safe(self, f.unit)) return false;

@@ -17,6 +17,7 @@
 #define normaliser_at       PSGD_TYPED(psgd__normaliser_at)
 #define normaliser_part     PSGD_TYPED(psgd__normaliser_part)
 #define unit_measure        PSGD_TYPED(unit_measure)
+#define entries_signs       PSGD_TYPED(psgd__entries_signs)
 #define guard_start         PSGD_TYPED(psgd__guard_start)
 #define guard_after         PSGD_TYPED(psgd__guard_after)
 #define guard_settle        PSGD_TYPED(psgd__guard_settle)
@@ -87,6 +88,10 @@ typedef double (*normaliser)(unit_measure *m);
 
 normaliser normaliser_at(norm_choice choice);
 
+/* entries.c: R <- sign R, and largest and spectral follow, for the normaliser entry. Entries that a further step would
+ * take out of range, or that have nothing to be fitted to, get 0. */
+void entries_signs(unit_measure *m, double vanishing);
+
 /* The same for a part of a family's own update; 0 where its R is. running is the part's running maximum. */
 double normaliser_part(const precond_settings *set, const group_part *part, double *running, double weight);
 
@@ -113,7 +118,6 @@ int guard_settle(psgd_precond *self);
 typedef struct update {
     psgd_precond *self;
     const update_rule *rule;
-    normaliser measure;
     int next;            /* index of the next unit: units make their steps in the order of self->units */
     int exponent;        /* A and B are the true ones times 2^-exponent */
     double count;        /* pairs */
