@@ -252,7 +252,10 @@ int psgd__problem_product(void *data, int64_t n, const double *x, const double *
     const double e = 1e-100;
     problem *self = data;
     double complex value;
-    for (int64_t j = 0; j < n; j++) self->z[j] = CMPLX(x[j], e * v[j]);
+    for (int64_t j = 0; j < n; j++) {
+        double parts[2] = {x[j], e * v[j]}; /* CMPLX, which clang has not */
+        memcpy(&self->z[j], parts, sizeof parts);
+    }
     psgd__problem_complex(self->number, (int)n, self->m, self->z, &value, self->gz, self->at, self->dz);
     for (int64_t j = 0; j < n; j++) h[j] = cimag(self->gz[j]) / e;
     return 0;

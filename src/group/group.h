@@ -332,6 +332,8 @@ void psgd__parts_cost(const group *self, group_cost *cost);
 /* Refuses what a family's own update cannot do. */
 psgd_status psgd__fit_supports(const group_args *args);
 
+enum { FIT_ROUNDING = 64 }; /* a family leaves alone what is so many epsilons of the terms that cancelled */
+
 /* The turn that a family keeps among its values, from 0 to count - 1: a loaded state may hold anything there. */
 static inline int fit_turn(real kept, int count)
 {

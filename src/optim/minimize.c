@@ -170,7 +170,8 @@ static psgd_status search(minimizer *self, bool *moved)
                      .noise = 10 * DBL_EPSILON * fabs(self->now.value)};
     PSGD_TRY(psgd__line_search(&s, along, self));
     double norm = sqrt(minimize_dot(self->n, self->g_next, self->g_next));
-    *moved = s.found && isfinite(norm) && (s.reached < self->now.value || norm < self->now.gradient_norm);
+    bool lower = s.reached < self->now.value || norm < self->now.gradient_norm;
+    *moved = s.found && isfinite(s.reached) && isfinite(norm) && lower;
     if (*moved) accept(self, s.reached);
     return PSGD_OK;
 }

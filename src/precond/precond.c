@@ -1,5 +1,6 @@
 /* The public face of the preconditioner: everything is checked here, and the typed half trusts it. */
 #include "precond/precond.h"
+#include "la/isa.h"
 
 #include <math.h>
 
@@ -83,6 +84,7 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
 psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings)
 {
     PSGD_TRY(psgd__check_dtype(dtype));
+    PSGD_TRY(la_check_isa());
     option_table table = {psgd__precond_options, psgd__precond_option_count, settings};
     return psgd__options_read(options, &table, 1);
 }

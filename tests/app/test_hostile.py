@@ -286,6 +286,11 @@ class Hostile(unittest.TestCase):
             self.refused(flag[0] + " is no flag of psgd paper " + experiment, "paper", experiment, *flag, *out)
         self.assertFalse(os.path.exists(self.path("paper")))
 
+    def test_an_unknown_instruction_set_is_refused(self):
+        command = ("train", "logistic", "--data", "digits", "--steps", 1)
+        self.refused("PSGD_ISA", *command, env={**os.environ, "PSGD_ISA": "sse9"})
+        self.accepted(*command, env={**os.environ, "PSGD_ISA": "portable"})
+
     def test_an_interrupt_has_one_status(self):
         commands = [("train", "lm", "--data", "markov:1000,8,200000,1", "--epochs", 50, "--out", self.path("train")),
                     ("paper", "wikitext2", "--methods", "sgd", "--epochs", 50, "--out", self.path("paper"))]

@@ -425,14 +425,78 @@ static void tokens_without_a_label_do_not_count(void **state)
     psgd_graph_free(graph);
 }
 
+static void lists_that_are_null_are_refused(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 5; k++) {
+        psgd_graph *graph;
+        assert_ok(psgd_graph_create(NULL, PSGD_F64, &graph));
+        psgd_node x = psgd_graph_parameter(graph, "x", 2, 2), bad = 0;
+        if (k == 0) bad = psgd_graph_input(graph, 2, NULL);
+        if (k == 1) bad = psgd_graph_concat(graph, 2, NULL, 0);
+        if (k == 2) bad = psgd_graph_reshape(graph, x, 2, NULL);
+        if (k == 3) bad = psgd_graph_parameter(graph, "y", INT64_MAX, INT64_MAX);
+        if (k == 4) bad = psgd_graph_input(graph, 1, (int64_t[]){INT64_MAX});
+        bool later = k == 4; /* so many values can be counted, but there is no memory for them */
+        assert_true(later ? bad >= 0 : bad == -1);
+        psgd_node loss = psgd_graph_l2(graph, later ? psgd_graph_concat(graph, 2, (psgd_node[]){x, x}, 0) : x, 1);
+        assert_int_equal(psgd_graph_finish(graph, loss), later ? PSGD_ERR_NO_MEMORY : PSGD_ERR_ARGUMENT);
+        psgd_graph_free(graph);
+    }
+}
+
+/* Out of memory is no reason to begin anew: the same graph can be finished when there is more. */
+static void a_finish_that_had_no_memory_can_be_tried_again(void **state)
+{
+    (void)state;
+    double first = 0;
+    for (int64_t fail_at = 0;; fail_at++) {
+        counting counter = {.fail_at = -1};
+        psgd_allocator allocator = {counting_allocate, counting_release, &counter};
+        psgd_context *context;
+        psgd_graph *graph;
+        assert_ok(psgd_context_create(&allocator, &context));
+        assert_ok(psgd_graph_create(context, PSGD_F64, &graph));
+        psgd_node tokens = psgd_graph_input(graph, 2, (int64_t[]){3, 2});
+        psgd_node W = psgd_graph_row_parameter(graph, "W", 5, 4);
+        psgd_node loss = psgd_graph_l2(graph, psgd_graph_embedding(graph, tokens, W), 1);
+        counter.fail_at = counter.made + fail_at;
+        psgd_status status = psgd_graph_finish(graph, loss);
+        counter.fail_at = -1;
+        if (status != PSGD_OK) {
+            assert_int_equal(status, PSGD_ERR_NO_MEMORY);
+            assert_ok(psgd_graph_finish(graph, loss));
+        }
+        double theta[20], gradient[20], value;
+        for (int i = 0; i < 20; i++) theta[i] = i;
+        for (int i = 0; i < 6; i++) ((double *)psgd_graph_values(graph, tokens))[i] = i % 5;
+        assert_ok(psgd_graph_gradient(graph, theta, gradient, &value));
+        double sum = value;
+        for (int i = 0; i < 20; i++) sum += gradient[i] * (i + 1);
+        if (fail_at == 0) first = sum;
+        assert_true(sum == first);
+        psgd_graph_free(graph);
+        psgd_context_free(context);
+        assert_int_equal(counter.outstanding, 0);
+        if (status == PSGD_OK) break;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_sample_by_hand),         cmocka_unit_test(a_shape_that_does_not_fit_is_named),
-        cmocka_unit_test(a_loss_is_one_number),       cmocka_unit_test(a_label_out_of_range_is_named),
-        cmocka_unit_test(an_op_of_ones_own),          cmocka_unit_test(carried_state_joins_sequences),
-        cmocka_unit_test(masks_follow_seed_and_step), cmocka_unit_test(rows_that_a_watcher_sees_make_the_gradient),
-        cmocka_unit_test(memory_that_is_not_there),   cmocka_unit_test(tokens_without_a_label_do_not_count),
+        cmocka_unit_test(lists_that_are_null_are_refused),
+        cmocka_unit_test(a_finish_that_had_no_memory_can_be_tried_again),
+        cmocka_unit_test(one_sample_by_hand),
+        cmocka_unit_test(a_shape_that_does_not_fit_is_named),
+        cmocka_unit_test(a_loss_is_one_number),
+        cmocka_unit_test(a_label_out_of_range_is_named),
+        cmocka_unit_test(an_op_of_ones_own),
+        cmocka_unit_test(carried_state_joins_sequences),
+        cmocka_unit_test(masks_follow_seed_and_step),
+        cmocka_unit_test(rows_that_a_watcher_sees_make_the_gradient),
+        cmocka_unit_test(memory_that_is_not_there),
+        cmocka_unit_test(tokens_without_a_label_do_not_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

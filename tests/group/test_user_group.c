@@ -57,6 +57,29 @@ static void update_matches_hand_calculation(void **state)
     psgd_context_free(context);
 }
 
+/* Under t a lower triangle, fitted with the transpose of the R above: Q = I - 0.2 R'. */
+static void a_transpose_is_the_transpose(void **state)
+{
+    (void)state;
+    psgd_context *context = context_with("toeplitz", NULL, &toeplitz_table_f64);
+    psgd_options *options;
+    psgd_precond *precond;
+    double Q[4];
+    assert_ok(psgd_options_create(context, &options));
+    assert_ok(psgd_options_set(options, "norm", "max"));
+    assert_ok(psgd_options_set(options, "step", "0.3"));
+    assert_ok(psgd_precond_create(context, "t(toeplitz)", 1, (int64_t[]){2}, PSGD_F64, options, &precond));
+    assert_ok(psgd_precond_update(precond, (double[]){1, 1}, (double[]){2, 1}));
+    assert_ok(psgd_precond_factor(precond, 0, Q));
+    assert_float_equal(Q[0], 1 - 0.2 * 1.5, 1e-15);
+    assert_float_equal(Q[1], 0, 0);
+    assert_float_equal(Q[2], -0.2, 1e-15);
+    assert_float_equal(Q[3], Q[0], 0);
+    psgd_precond_free(precond);
+    psgd_options_free(options);
+    psgd_context_free(context);
+}
+
 /* Each of these is the right table but for one function. */
 static void means_without_the_count(const psgd_element *self, psgd_fibres A, psgd_fibres B, int sign, int accumulate,
                                     void *R)
@@ -195,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(toeplitz_keeps_all_laws_wherever_it_stands),
         cmocka_unit_test(update_matches_hand_calculation),
+        cmocka_unit_test(a_transpose_is_the_transpose),
         cmocka_unit_test(wrong_tables_are_caught_by_name),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(failed_allocations_leave_nothing_behind),

@@ -329,9 +329,47 @@ static void the_small_fit_stays_inside_the_number_type(void **state)
     }
 }
 
+/* A bowl that is not a number, or infinite, at every period-th evaluation. */
+typedef struct moody {
+    int calls, period;
+    double bad;
+} moody;
+
+static int moody_bowl(void *data, int64_t n, const double *x, double *value, double *gradient)
+{
+    moody *self = data;
+    bool bad = ++self->calls % self->period == 0;
+    *value = 0;
+    for (int64_t i = 0; i < n; i++) {
+        *value += 0.5 * (double)(i + 1) * x[i] * x[i];
+        if (gradient) gradient[i] = (double)(i + 1) * x[i] * (bad ? 1e-9 : 1);
+    }
+    if (bad) *value = self->bad;
+    return 0;
+}
+
+static void a_value_that_is_not_finite_is_no_minimum(void **state)
+{
+    (void)state;
+    static const double bads[] = {NAN, INFINITY, -INFINITY};
+    for (int period = 2; period < 30; period++) {
+        for (int k = 0; k < 3; k++) {
+            moody own = {.period = period, .bad = bads[k]};
+            double x[] = {3, -2, 1, 5, -4};
+            psgd_result result;
+            psgd_status status = psgd_minimize(NULL, 5, x, &(psgd_function){.evaluate = moody_bowl, .data = &own}, NULL,
+                                               NULL, NULL, &result);
+            if (status != PSGD_OK) continue;
+            assert_true(isfinite(result.value) && isfinite(result.gradient_norm));
+            for (int i = 0; i < 5; i++) assert_true(isfinite(x[i]));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_value_that_is_not_finite_is_no_minimum),
         cmocka_unit_test(derivatives_match_differences),
         cmocka_unit_test(defaults_solve_the_published_problems),
         cmocka_unit_test(many_unknowns_take_few_pairs),

@@ -202,6 +202,41 @@ static void only_files_are_loaded(void **state)
     psgd_optimizer_free(o);
 }
 
+static void sizes_beyond_counting_are_refused(void **state)
+{
+    (void)state;
+    static const char *const specs[] = {"diag",
+                                        "tri",
+                                        "tril",
+                                        "dense",
+                                        "norm",
+                                        "bnorm",
+                                        "xmat",
+                                        "scale",
+                                        "lra(3)",
+                                        "splu(2)",
+                                        "scan",
+                                        "kron(tri,diag)",
+                                        "t(tri)",
+                                        "scaw",
+                                        "identity",
+                                        "auto",
+                                        "sum(diag:2,tri:3)"};
+    static const int64_t many[][2] = {{INT64_MAX, 1}, {INT64_MAX, INT64_MAX}, {INT64_MAX / 8, 2}};
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        for (int k = 0; k < 6; k++) {
+            psgd_precond *precond = NULL;
+            psgd_optimizer *o = NULL;
+            psgd_tensor tensor = {.spec = specs[i], .ndim = 1 + k % 2, .shape = many[k / 2]};
+            assert_int_not_equal(psgd_precond_create(NULL, specs[i], 1 + k % 2, many[k / 2], PSGD_F64, NULL, &precond),
+                                 PSGD_OK);
+            assert_int_not_equal(psgd_optimizer_create(NULL, "psgd", 1, &tensor, PSGD_F64, NULL, &o), PSGD_OK);
+            assert_null(precond);
+            assert_null(o);
+        }
+    }
+}
+
 /* The squares of 1e200 are no numbers; a factor that had them would never forget. */
 static void one_huge_gradient_is_forgotten(void **state)
 {
@@ -234,6 +269,7 @@ int main(void)
         cmocka_unit_test(changed_states_are_refused_or_harmless),
         cmocka_unit_test(a_late_failure_restores_everything),
         cmocka_unit_test(only_files_are_loaded),
+        cmocka_unit_test(sizes_beyond_counting_are_refused),
         cmocka_unit_test(one_huge_gradient_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -134,6 +134,7 @@ static void choose_d(lra_fitting *f, group_fit *how)
     if (!(f->max > 0)) return;
     double c = held(ask(f, 0, size_of_d, how), f->max, how);
     how->moved = true;
+    if (f->max <= FIT_ROUNDING * (double)REAL_EPSILON * f->both) return; /* what rounding leaves at an exact fit */
     if (c < (double)REAL_MAX && c * f->upper < 1 && c * f->max < 1e6) {
         f->c_d = c;
     } else {
@@ -204,6 +205,8 @@ static void choose_panel(lra_fitting *f, const double *M, group_fit *how)
     if (c == 0) return;
     c = held(c, size_of_turn(f, spare), how);
     how->moved = true;
+    double terms = psgd__lra_panel_size(f, SIZE_SECOND);
+    if (psgd__lra_panel_size(f, SIZE_SPECTRAL) <= FIT_ROUNDING * (double)REAL_EPSILON * terms) return;
     follow(f, c, M, next);
     bool sane = c < (double)REAL_MAX && stays_inside(f, c, spare) && small_invert(r, next, (double *)M + r * r, spare);
     for (int64_t i = 0; sane && i < 2 * r * f->pairs; i++) sane = fabs(c * f->turned[i]) < (double)REAL_MAX / 1e12;

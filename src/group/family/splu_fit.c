@@ -171,6 +171,20 @@ static void step_corner(half_step *s)
     }
 }
 
+/* R is what rounding leaves of terms that cancel, as at an exact fit: a step along it gains nothing, and a long one
+ * ruins both halves while their product stays as it is. */
+static bool is_rounding(const half_step *s, double largest)
+{
+    int64_t n = s->self->base.n;
+    double terms = 0;
+    for (int64_t k = 0; k < s->pairs; k++) {
+        const outer_pair *p = &s->pair[k];
+        terms += (double)la_max_abs(n, p->x) * (double)la_max_abs(n, p->y);
+        terms += (double)la_max_abs(n, p->z) * (double)la_max_abs(n, p->w);
+    }
+    return largest <= FIT_ROUNDING * (double)REAL_EPSILON * terms;
+}
+
 /* c of a half and whether it may move. */
 static bool choose(half_step *s, int part, group_fit *how)
 {
@@ -178,6 +192,7 @@ static bool choose(half_step *s, int part, group_fit *how)
     if (!(a.sizes.largest > 0)) return false;
     s->c = how->step(how->data, &(group_part){.size = size_of_half, .data = &a, .index = part});
     how->moved = true;
+    if (is_rounding(s, a.sizes.largest)) return false;
     bool sane = s->c < (double)REAL_MAX && s->c * a.sizes.upper < 1 && s->c * a.sizes.largest < 1e6;
     if (!sane) how->skipped++;
     return sane;

@@ -66,6 +66,7 @@ static psgd_status user_create(const group_args *args, group **created)
 
     int64_t n = args->spec->n;
     self->table = table;
+    self->base.transposed = args->transposed;
     int64_t scratch = table->scratch_size ? table->scratch_size(n, table->data) : 0;
     self->scratch = psgd__work_reserve(args->work, scratch, sizeof(real));
     self->unit = psgd__work_reserve(args->work, n * PANEL, sizeof(real));

@@ -12,7 +12,11 @@
 #include <float.h>
 #include <math.h>
 
-enum { BALANCE_EVERY = 128 }; /* updates between balancing the factors of a kron */
+enum {
+    BALANCE_EVERY = 128,
+    PROBE_EVERY = 8
+}; /* updates between balancing the factors of a kron, and between looks at
+        whether a family's inverse still is one */
 
 /* Values below SMALL lose bits when squared. VANISHING: see vanishing. An R from the fused path is used where max |R|
  * is within MIN_FUSED and MAX_FUSED: then no square has lost bits. */
@@ -135,6 +139,40 @@ static double part_step(void *data, const group_part *part)
     return normaliser_part(asked->settings, part, &asked->record->running[part->index], asked->weight);
 }
 
+/* As vanishing, for a family, whose R nobody sees: the norms of A and B alone. Small steps do no harm here either. */
+static bool family_vanishing(const update *u, const group_pair *p)
+{
+    const precond_settings *set = &u->self->settings;
+    if (!p->B.x || set->step < VANISHING) return false;
+    int e = u->exponent;
+    double a = la_view_norm(p->A, 0), root = sqrt(u->size);
+    double h_max = ldexp(u->h_max, -e), v_max = ldexp(u->v_max, -e);
+    if (a > VANISHING * root * (h_max + set->damping * v_max)) return false; /* as nearly always */
+    double v = VANISHING * la_view_norm(p->v, e), h = VANISHING * la_view_norm(p->h, e) + set->damping * v;
+    return a <= h && la_view_norm(p->B, 0) <= v;
+}
+
+/* Whether Q^-1 Q x is x, to a few hundredths, for a vector of signs. The factors of a family can become singular to
+ * rounding while their product is not. x is scratch. */
+static bool undoes_itself(const group *unit, real *x)
+{
+    view X = view_rows(x, unit->n, 1);
+    for (int64_t i = 0; i < unit->n; i++) x[i] = i * 5 % 3 == 1 ? -1 : 1;
+    unit->ops->act(unit, ACT_MUL, X);
+    unit->ops->act(unit, ACT_SOLVE, X);
+    for (int64_t i = 0; i < unit->n; i++) {
+        if (!(fabs((double)x[i] - (i * 5 % 3 == 1 ? -1 : 1)) < 0.03)) return false;
+    }
+    return true;
+}
+
+/* Begins again at the scale of this pair. */
+static void restart(const psgd_precond *self, group *unit, const group_pair *pair)
+{
+    double v = la_view_norm(pair->v, 0), h = la_view_norm(pair->h, 0), scale = sqrt(v / h);
+    unit->ops->reset(unit, scale > 1e-15 && scale < 1e15 ? scale : self->settings.init_scale);
+}
+
 /* A family with an update of its own. Its entries grow by less than half at a step. As a part of a sum it may see
  * values that are small compared with those of other parts, which the common exponent is for. */
 static void fit_unit(update *u, group *unit, group_pair *pair)
@@ -144,6 +182,10 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
                         .record = &self->units[u->next++],
                         .weight = whiten_weight(u->exponent) / u->count};
     group_fit how = {.step = part_step, .data = &asked, .plain = self->settings.norm == NORM_NONE};
+    if (family_vanishing(u, pair)) {
+        self->skipped++;
+        return;
+    }
     int e = self->unit_count > 1 ? smallness(pair) : 0;
     if (!e) {
         unit->ops->fit(unit, pair, &how);
@@ -157,7 +199,12 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
         magnify(pair, -e);
     }
     self->skipped += how.skipped;
-    if (how.moved) u->settle = guard_after(asked.record, 0.5, 1) || u->settle;
+    if (!how.moved) return;
+    u->settle = guard_after(asked.record, 0.5, 1) || u->settle;
+    if (self->updates % PROBE_EVERY == 0 && !undoes_itself(unit, pair->A.x)) {
+        restart(self, unit, pair);
+        self->skipped++;
+    }
 }
 
 /* The images under the unit's own Q, in copies: those of the other units are made of the same A and B. */
