@@ -10,7 +10,7 @@ psgd_status psgd_graph_create(const psgd_context *context, psgd_dtype dtype, psg
     if (!graph) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_graph_create: graph is NULL");
     *graph = NULL;
     PSGD_TRY(psgd__check_dtype(dtype));
-    PSGD_TRY(la_check_isa());
+    PSGD_TRY(psgd__isa_check());
     psgd_graph *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a graph");
     self->context = context;

@@ -7,6 +7,6 @@
 #include "core/status.h"
 
 /* A sentence where PSGD_ISA names none of ours. */
-psgd_status la_check_isa(void);
+psgd_status psgd__isa_check(void);
 
 #endif

@@ -176,7 +176,7 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
         return psgd__fail(PSGD_ERR_ARGUMENT, "an optimizer needs a method and at least one tensor");
     }
     PSGD_TRY(psgd__check_dtype(dtype));
-    PSGD_TRY(la_check_isa());
+    PSGD_TRY(psgd__isa_check());
     int index;
     PSGD_TRY(find_method(method, &index));
     psgd_optimizer *self = psgd__alloc(context, 1, sizeof *self);

@@ -84,7 +84,7 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
 psgd_status psgd__precond_read(psgd_dtype dtype, const psgd_options *options, precond_settings *settings)
 {
     PSGD_TRY(psgd__check_dtype(dtype));
-    PSGD_TRY(la_check_isa());
+    PSGD_TRY(psgd__isa_check());
     option_table table = {psgd__precond_options, psgd__precond_option_count, settings};
     return psgd__options_read(options, &table, 1);
 }

@@ -132,8 +132,7 @@ static void examine(const subject *s, int t)
     double condition = true_condition(n, Q);
     /* dense keeps an inverse of its own; families are looked at every few updates */
     double accuracy = fmax(4096 * (double)n * EPSILON * condition, 0.1);
-    if (!(off < accuracy))
-        fail_at(s, t, "Q^-1 Q - I", off, accuracy);
+    if (!(off < accuracy)) fail_at(s, t, "Q^-1 Q - I", off, accuracy);
     assert_ok(psgd_precond_condition(s->precond, &reported));
     bool certain = condition < 0.01 / EPSILON; /* else the smallest singular value is rounding */
     if (certain && !(fabs(reported - condition) < 0.05 * condition)) fail_at(s, t, "condition", reported, condition);
