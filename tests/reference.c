@@ -328,6 +328,21 @@ static double second_norm(const ref_node *node, const double *T, const ref_optio
     return spectral(node, T, o, one_fibre);
 }
 
+/* The diagonal of S (leading dimension ld) over what the group fixes. */
+static double fixed_trace(const ref_node *node, int64_t ld, const double *S)
+{
+    double sum = 0;
+    int64_t at = 0;
+    for (int i = 0; i < node->child_count; at += node->child[i++]->n) {
+        sum += fixed_trace(node->child[i], ld, S + at * ld + at);
+    }
+    bool corner = node->kind == REF_BNORM || node->kind == REF_BNORML;
+    for (int64_t i = 0; i < node->n; i++) {
+        if (node->kind == REF_IDENTITY || (corner && i == node->n - 1)) sum += S[i * ld + i];
+    }
+    return sum;
+}
+
 bool ref_unprotected(const ref_node *node)
 {
     bool any = node->kind == REF_DENSE || node->kind == REF_XMAT;
@@ -358,7 +373,7 @@ void ref_unit_step(ref_node *node, const double *A, int64_t ka, const double *B,
     if (o->norm == REF_SECOND) {
         outer(n, A, ka, B, kb, 1, (double)o->count, S);
         ref_project(node, S, T);
-        double now = second_norm(node, T, o, one_fibre);
+        double now = second_norm(node, T, o, one_fibre) + fixed_trace(node, n, S);
         node->running = fmax(0.9 * node->running + 0.1 * now, now);
         c = o->step / node->running;
     }

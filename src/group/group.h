@@ -161,6 +161,9 @@ struct group_ops {
     double (*energy)(const group *self, group_image M);
     /* About ||R||_2 for R >= 0, from below. NULL: r_spectral is exact, or no better is known. */
     double (*r_norm)(const group *self, const real *R, const rng_stream *draw);
+    /* The sum of squares over the rows of X in which Q is I whatever the element: the diagonal entries that Pi drops.
+     * NULL: there are none. */
+    double (*fixed)(const group *self, view X);
     /* max |Q|. NULL: the max over state. */
     real (*largest)(const group *self);
     /* Smallest and largest singular value of Q in closed form. */
@@ -242,6 +245,9 @@ BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 #define psgd__gram_by_columns     PSGD_TYPED(psgd__gram_by_columns)
 #define psgd__energy_by_columns   PSGD_TYPED(psgd__energy_by_columns)
 #define psgd__group_reserve_panel PSGD_TYPED(psgd__group_reserve_panel)
+#define psgd__group_fixed         PSGD_TYPED(psgd__group_fixed)
+#define psgd__group_fixed_gram    PSGD_TYPED(psgd__group_fixed_gram)
+#define psgd__parts_fixed         PSGD_TYPED(psgd__parts_fixed)
 #define psgd__group_project_both  PSGD_TYPED(psgd__group_project_both)
 #define psgd__group_norm          PSGD_TYPED(psgd__group_norm)
 #define psgd__group_retract_right PSGD_TYPED(psgd__group_retract_right)
@@ -294,6 +300,8 @@ double psgd__group_energy(const group *self, group_image M);
 void psgd__gram_by_columns(const group *self, group_image M, double weight, real *R);
 double psgd__energy_by_columns(const group *self, group_image M);
 void psgd__group_reserve_panel(group *self);
+double psgd__group_fixed(const group *self, view X);             /* op fixed; 0 for an empty view */
+double psgd__group_fixed_gram(const group *self, group_image M); /* the same of X = M */
 psgd_status psgd__group_range(const group *self, double *smallest, double *largest);
 real psgd__group_largest(const group *self);                        /* max |entry| of what makes up Q */
 void psgd__group_state(group *self, group_state visit, void *data); /* op state or its default */
@@ -328,6 +336,7 @@ int64_t psgd__group_r_size(const group *self);            /* where R is as large
 real psgd__group_r_max(const group *self, const real *R); /* where R is as large as q */
 void psgd__group_rescale(group *self, real c);            /* q and the children */
 void psgd__parts_cost(const group *self, group_cost *cost);
+double psgd__parts_fixed(const group *self, view X); /* parts one after the other along the fibre */
 
 /* Refuses what a family's own update cannot do. */
 psgd_status psgd__fit_supports(const group_args *args);

@@ -38,7 +38,7 @@ const option_row psgd__precond_options[] = {
     {"rows", OPTION_CHOICE, FIELD(rows), "none", .choices = rows,
      .help = "kron(diag,G) with gradients of some rows: v integrated out on the others, or those left alone"},
     {"unbiased", OPTION_FLAG, FIELD(unbiased), "no",
-     .help = "fisher: g - s + s/sqrt(batch) for g, s its moving average; P^2/batch then estimates F^-1"},
+     .help = "fisher: g - s + s/sqrt(batch) for g, s the moving average before it; P^2/batch then estimates F^-1"},
     {"batch", OPTION_COUNT, FIELD(batch), "1", .min = 1, .max = 1e12, .help = "unbiased: samples in a gradient"},
     {"average", OPTION_NUMBER, FIELD(average), "0.9", .min = 0, .max = 1, .below = true,
      .help = "unbiased: factor of the moving average"},

@@ -289,6 +289,29 @@ static void rows_of_the_embedding_are_enough(void **state)
     }
 }
 
+/* In the tied model the softmax gives every row a gradient in every step, so sparse Adam is Adam, bit for bit. Where
+ * the embedding has a matrix of its own, Adam also moves the rows of words that the batch does not have. */
+static void sparse_adam_is_adam_where_no_row_is_absent(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"adam", "sparse-adam"};
+    for (int untied = 0; untied < 2; untied++) {
+        double loss[2];
+        for (int i = 0; i < 2; i++) {
+            char at[48];
+            snprintf(at, sizeof at, "%s-%s", methods[i], untied ? "apart" : "tied");
+            run it = {.method = methods[i], .at = at, .more = {{"steps", "40"}, {"batch", "2"}}}; /* of few words */
+            if (untied) it.more[2] = (train_setting){"untied", "yes"};
+            assert_ok(run_it(it));
+            assert_decoder(at, !untied ? "tied" : i ? "untied, row-sparse" : "untied");
+            loss[i] = result(at, "valid_loss");
+        }
+        if (!(untied ? fabs(loss[0] - loss[1]) > 1e-4 : loss[0] == loss[1])) {
+            fail_msg("untied %d: adam ends at %.9g, sparse-adam at %.9g", untied, loss[0], loss[1]);
+        }
+    }
+}
+
 /* A text of one line: with the end of the line count words. */
 static void write_words(const char *name, uint64_t *random, int count)
 {
@@ -482,6 +505,7 @@ int main(void)
         cmocka_unit_test(an_untied_decoder_has_a_matrix_of_its_own),
         cmocka_unit_test(whole_gradients_stand_in_where_rows_are_not_enough),
         cmocka_unit_test(rows_of_the_embedding_are_enough),
+        cmocka_unit_test(sparse_adam_is_adam_where_no_row_is_absent),
         cmocka_unit_test(an_evaluation_has_all_words),
         cmocka_unit_test(a_model_writes_text),
         cmocka_unit_test(what_does_not_fit_gets_a_sentence),

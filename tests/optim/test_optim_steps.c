@@ -71,8 +71,9 @@ static double curvature(const rule *r, reference *w, int i, int step, double g, 
     if (r->newton) return hv + r->l2 * v;
     double h = r->whiten_momentum ? mean : g;
     if (r->unbiased) {
+        int before = step / r->every;
+        double s = before ? w->s[i] / (1 - pow(r->average, before)) : 0;
         w->s[i] = r->average * w->s[i] + (1 - r->average) * h;
-        double s = w->s[i] / (1 - pow(r->average, step / r->every + 1));
         h = h - s + s / sqrt(r->batch);
     }
     return h + r->damping * v;

@@ -220,13 +220,18 @@ static void the_unbiased_variant_takes_the_average_out(void **state)
     psgd_precond *precond = make("diag", 1, one,
                                  SETTINGS({"criterion", "fisher"}, {"unbiased", "yes"}, {"batch", "4"},
                                           {"average", "0.9"}, {"norm", "none"}, {"step", "0.01"}));
-    /* g = 2: s = 2, h = 2 - 2 + 2 / 2 = 1, R = 1 - 1. */
+    /* g = 2: there is no s yet, h = 2, R = 4 - 1. */
     assert_ok(psgd_precond_update(precond, ones, (double[]){2}));
-    assert_matrix(precond, 0, 1, (double[]){1});
-    /* g = 0: s = 0.9 * 0.2 / (1 - 0.81), h = -s / 2. */
-    double h = 0.5 * 0.18 / 0.19;
+    double q = 1 - 0.02 * 3;
+    assert_matrix(precond, 0, 1, (double[]){q});
+    /* g = 0: s = 0.2 / (1 - 0.9) = 2, h = 0 - 2 + 2 / 2. */
     assert_ok(psgd_precond_update(precond, ones, (double[]){0}));
-    assert_matrix(precond, 0, 1, (double[]){1 - 0.02 * (h * h - 1)});
+    q *= 1 - 0.02 * (q * q - 1 / (q * q));
+    assert_matrix(precond, 0, 1, (double[]){q});
+    /* g = 3: s = 0.9 * 0.2 / (1 - 0.81), h = 3 - s / 2. */
+    double h = 3 - 0.5 * 0.18 / 0.19;
+    assert_ok(psgd_precond_update(precond, ones, (double[]){3}));
+    assert_matrix(precond, 0, 1, (double[]){q * (1 - 0.02 * (q * q * h * h - 1 / (q * q)))});
     psgd_precond_free(precond);
 }
 

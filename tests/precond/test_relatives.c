@@ -108,6 +108,41 @@ static void diag_with_newton_is_equilibration(void **state)
     psgd_optimizer_free(esgd);
 }
 
+/* One gradient an update, v integrated out. The l of second is largest where R is, so E[R / L] = 0 is not E[R] = 0,
+ * with whatever step; the plain rule has no such bias. */
+static double one_pair_ends_at(const char *norm)
+{
+    enum { UPDATES = 400000 };
+    psgd_options *options;
+    psgd_precond *precond;
+    double sum = 0;
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "criterion", "fisher"));
+    assert_ok(psgd_options_set(options, "integrate", "yes"));
+    assert_ok(psgd_options_set(options, "norm", norm));
+    assert_ok(psgd_precond_create(NULL, "diag", 1, (const int64_t[]){1}, PSGD_F64, options, &precond));
+    psgd_options_free(options);
+    for (int k = 0; k < UPDATES; k++) {
+        double g, p = 1;
+        assert_ok(psgd_normal_fill(PSGD_F64, 1, 1, (uint64_t)k, 0, 1, &g));
+        assert_ok(psgd_precond_set_step(precond, (strcmp(norm, "none") ? 0.5 : 0.02) / (1 + 0.01 * k)));
+        assert_ok(psgd_precond_update(precond, NULL, &g));
+        assert_ok(psgd_precond_apply(precond, PSGD_APPLY_P, &p, &p));
+        if (k >= UPDATES / 2) sum += p / (UPDATES - UPDATES / 2);
+    }
+    psgd_precond_free(precond);
+    return sum;
+}
+
+static void one_pair_an_update_is_biased_by_second(void **state)
+{
+    (void)state;
+    double plain = one_pair_ends_at("none"), second = one_pair_ends_at("second"); /* 1 / sqrt(E[g^2]) = 1 */
+    print_message("diag, fisher, one gradient an update: none ends at %.3f of the closed form, second at %.3f\n", plain,
+                  second);
+    assert_true(fabs(plain - 1) < 0.01 && second > 1.05 && second < 1.2);
+}
+
 enum { OUT = 2, IN = 3, DELTAS = 4, INPUTS = 5 };
 
 /* All G = delta x' over a set of delta and a set of x: independent by construction. */
@@ -216,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(diag_with_fisher_is_rmsprop),
         cmocka_unit_test(diag_with_newton_is_equilibration),
+        cmocka_unit_test(one_pair_an_update_is_biased_by_second),
         cmocka_unit_test(kron_with_fisher_is_kfacs_inverse_root),
         cmocka_unit_test(kfac_from_gradients_agrees_with_kfac_from_activations),
         cmocka_unit_test(bnorm_is_feature_normalisation),

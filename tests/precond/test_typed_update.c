@@ -147,11 +147,12 @@ static void update_both(const trial *t, psgd_precond *precond, ref_node *tree, c
     int64_t n = psgd_precond_size(precond);
     int factors = psgd_precond_factor_count(precond);
     double *H = calloc((size_t)(n * t->count), sizeof(double)), *V = calloc((size_t)(n * t->count), sizeof(double));
-    double correction = 1 - pow(t->average, (double)psgd_precond_updates(precond) + 1);
+    int64_t updates = psgd_precond_updates(precond);
+    double correction = updates ? 1 - pow(t->average, (double)updates) : 1;
     double *corrected = calloc((size_t)n, sizeof(double));
     for (int64_t i = 0; i < n; i++) {
+        corrected[i] = s[i] / correction; /* without this h */
         s[i] = t->average * s[i] + (1 - t->average) * (double)h[i];
-        corrected[i] = s[i] / correction;
     }
     as_columns(t, n, v, h, corrected, H, V);
     double *Q = whole(precond), *before[32], *E[32];

@@ -204,4 +204,5 @@ const group_ops GROUP_OPS(block) = {
     .inside = block_inside,
     .retract = block_retract,
     .rescale = psgd__group_rescale,
+    .fixed = psgd__parts_fixed,
 };

@@ -169,4 +169,5 @@ const group_ops GROUP_OPS(sum) = {
     .units = sum_units,
     .gram = sum_gram,
     .energy = sum_energy,
+    .fixed = psgd__parts_fixed,
 };

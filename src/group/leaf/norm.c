@@ -192,6 +192,11 @@ static double norm_energy(const group *self, group_image M)
     return sum;
 }
 
+static double bnorm_fixed(const group *self, view X)
+{
+    return la_view_energy(view_slice(X, self->n - 1, 1));
+}
+
 static group_border norm_border(const group *self, real *diagonal, real *side)
 {
     int64_t n = self->n;
@@ -228,5 +233,6 @@ const group_ops GROUP_OPS(norm) = {
 const group_ops GROUP_OPS(bnorm) = {
     .kind = {.name = "bnorm", .summary = "norm with the last diagonal entry fixed to 1", .formula = "2n - 2"},
     .create = bnorm_create,
+    .fixed = bnorm_fixed,
     NORM_OPS,
 };

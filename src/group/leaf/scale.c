@@ -153,6 +153,12 @@ static void scale_border_project(const group *self, const double *diagonal, cons
 
 static const group_fused scale_fused = {.border = scale_border, .border_project = scale_border_project};
 
+static double identity_fixed(const group *self, view X)
+{
+    (void)self;
+    return la_view_energy(X);
+}
+
 #define SCALE_OPS                                                                                                      \
     .fused = &scale_fused, .reset = scale_reset, .act = scale_act, .size = scale_size, .state = scale_state,           \
     .cost = scale_cost, .r_size = scale_size, .project = scale_project, .r_max = scale_r_max,                          \
@@ -169,5 +175,6 @@ const group_ops GROUP_OPS(scale) = {
 const group_ops GROUP_OPS(identity) = {
     .kind = {.name = "identity", .summary = "I: the mode is left as it is", .formula = "0", .self_adjoint = true},
     .create = identity_create,
+    .fixed = identity_fixed,
     SCALE_OPS,
 };

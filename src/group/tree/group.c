@@ -40,7 +40,8 @@ void *psgd__group_base(const group_args *args, const group_ops *ops, size_t byte
     self->inverse_free = args->inverse_free;
     self->extra = args->extra || !args->integrate ? args->extra : 2 * self->n;
     self->work = args->work;
-    if (args->integrate && ops->project && !(ops->gram && ops->energy)) psgd__group_reserve_panel(self);
+    bool closed = ops->gram && ops->energy && !ops->fixed;
+    if (args->integrate && ops->project && !closed) psgd__group_reserve_panel(self);
     return self;
 }
 
@@ -237,6 +238,31 @@ double psgd__energy_by_columns(const group *self, group_image M)
 double psgd__group_energy(const group *self, group_image M)
 {
     return (self->ops->energy ? self->ops->energy : psgd__energy_by_columns)(self, M);
+}
+
+double psgd__group_fixed(const group *self, view X)
+{
+    return self->ops->fixed && X.x ? self->ops->fixed(self, X) : 0;
+}
+
+double psgd__group_fixed_gram(const group *self, group_image M)
+{
+    double sum = 0;
+    for (int64_t from = 0; self->ops->fixed && from < self->n; from += PANEL) {
+        sum += self->ops->fixed(self, column_panel(self, M, from));
+    }
+    return sum;
+}
+
+double psgd__parts_fixed(const group *self, view X)
+{
+    double sum = 0;
+    int64_t from = 0;
+    for (int i = 0; i < self->child_count; i++) {
+        sum += psgd__group_fixed(self->child[i], view_slice(X, from, self->child[i]->n));
+        from += self->child[i]->n;
+    }
+    return sum;
 }
 
 void psgd__group_to_dense(const group *self, real *Q)

@@ -29,12 +29,25 @@ static double keep_running(double *running, double decay, double now)
     return *running;
 }
 
+/* The trace of AA' + BB' over the rows that the group fixes. Pi drops them, but what is next to them, like the column
+ * of bnorm, moves along them: how far a step may go depends on their size too. */
+static double fixed_part(const unit_measure *m)
+{
+    const group *unit = m->unit;
+    if (!unit->ops->fixed || unit->ops->r_size(unit) == 0) return 0;
+    double sum = psgd__group_fixed(unit, m->pair->A) + psgd__group_fixed(unit, m->pair->B);
+    for (group_image M = 0; M < IMAGE_COUNT; M++) {
+        if (m->pair->gram[M] != 0) sum += fabs(m->pair->gram[M]) * psgd__group_fixed_gram(unit, M);
+    }
+    return sum;
+}
+
 /* second: ||Pi(AA' + BB')||, which unlike ||R|| does not vanish at the optimum, with a running maximum L <- max(decay L
  * + (1 - decay) l, l). The norm is exact, estimated from below, or, where a group has no better, the bound of spectral.
  */
 static double by_second(unit_measure *m)
 {
-    double norm = psgd__group_norm(m->unit, m->second, &m->draw);
+    double norm = psgd__group_norm(m->unit, m->second, &m->draw) + fixed_part(m);
     if (m->unit->inverse_free) m->spectral = 2 * norm; /* on a self-adjoint group ||R|| <= ||Pi(AA' + BB')|| */
     return m->step / keep_running(&m->record->running[0], m->decay, m->weight * norm) * m->weight;
 }

@@ -307,6 +307,17 @@ static psgd_status step_fused(group *unit, const group_pair *pair, void *data)
     return PSGD_OK;
 }
 
+/* The normaliser second wants to see rows of A and B that are in no R. */
+static bool wants_rows(const psgd_precond *self)
+{
+    if (!normaliser_needs_second((norm_choice)self->settings.norm)) return false;
+    for (int i = 0; i < self->unit_count; i++) {
+        const group *unit = self->units[i].group;
+        if (unit->ops->fixed && unit->ops->r_size(unit) > 0) return true;
+    }
+    return false;
+}
+
 /* Whether no square that an R is made of has lost bits. */
 static bool all_safe(const psgd_precond *self, const group_r *units)
 {
@@ -342,7 +353,7 @@ static bool update_fused(psgd_precond *self, const real *v, const real *h)
     group *root = self->root;
     bool whitened = psgd__rule_at(set->rule)->images == IMAGES_WHITENED;
     if (!root->fused || !root->fused->project || !whitened) return false;
-    if (set->integrate || set->unbiased || self->waiting) return false;
+    if (set->integrate || set->unbiased || self->waiting || wants_rows(self)) return false;
 
     fused_update f = {.common = update_begin(self, 1, &(whitened_pair){.exponent = 0})};
     group_raw raw = {.h = h, .v = v, .damping = (real)set->damping, .sign = -1};

@@ -38,17 +38,15 @@ static void scale_down(int64_t n, int e, real *x)
     if (e - half) la_scale(n, (real)ldexp(1, half - e), x);
 }
 
-/* ĝ - s + s/sqrt(B), with the s that this gradient would make, divided by 1 - average^t so that it starts unbiased. */
+/* ĝ - s + s/sqrt(B), with the s of the gradients before this one: an s that has ĝ in it would be correlated with it.
+ * Divided by 1 - average^t so that it starts unbiased; the first gradient has no s. */
 static real unbias(const psgd_precond *self, const real *g, real *to)
 {
     const precond_settings *set = &self->settings;
     const real *s = self->average;
-    double correct = 1 - pow(set->average, (double)(self->updates + 1));
-    double part = (1 - 1 / sqrt((double)set->batch)) / correct;
-    for (int64_t i = 0; i < self->n; i++) {
-        double next = set->average * (double)s[i] + (1 - set->average) * (double)g[i];
-        to[i] = (real)((double)g[i] - part * next);
-    }
+    double correct = 1 - pow(set->average, (double)self->updates);
+    double part = correct > 0 ? (1 - 1 / sqrt((double)set->batch)) / correct : 0;
+    for (int64_t i = 0; i < self->n; i++) to[i] = (real)((double)g[i] - part * (double)s[i]);
     return la_max_abs(self->n, to);
 }
 
