@@ -74,7 +74,8 @@ psgd_status psgd__rule_resolve(const spec_tree *tree, precond_settings *set)
 {
     const spec *misfit = find_misfit(tree->root);
     bool second = set->norm == NORM_AUTO || set->norm == NORM_SECOND;
-    if (set->rule == RULE_AUTO) set->rule = !misfit && second ? RULE_PRO : RULE_EQ;
+    bool grows = set->rows == ROWS_EXACT; /* absent rows, by a factor every update */
+    if (set->rule == RULE_AUTO) set->rule = !misfit && second && !grows ? RULE_PRO : RULE_EQ;
     const update_rule *rule = psgd__rule_at(set->rule);
     if (psgd__rule_is_inverse_free(rule)) {
         if (misfit) return refuse(tree, misfit, rule->name);

@@ -372,6 +372,47 @@ static void a_change_of_basis_within_the_group_changes_nothing(void **state)
     for_all(check_change_of_basis);
 }
 
+static bool takes_rules(const subject *s)
+{
+    psgd_options *options;
+    psgd_precond *precond;
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "rule", "qeq"));
+    psgd_status status = psgd_precond_create(NULL, s->spec, s->ndim, s->shape, REAL_DTYPE, options, &precond);
+    psgd_options_free(options);
+    psgd_precond_free(precond);
+    return status == PSGD_OK;
+}
+
+/* Update rules other than the paper's are accepted exactly where Q' is in the group. */
+static void check_adjoint(subject *s)
+{
+    if (s->n == 1) return; /* symmetric whatever it is called */
+    ref_node *tree = ref_parse(s->spec, s->ndim, s->shape);
+    double *Q = whole(s->precond), *turned = calloc((size_t)(s->n * s->n), sizeof(double));
+    ref_transpose(s->n, s->n, Q, turned);
+    double outside = ref_outside(tree, turned), size = max(s->n * s->n, Q);
+    if (takes_rules(s) != (outside < 1e-4 * size)) {
+        print_error("%s: rules are %s, and Q' is outside by %g of %g\n", s->spec, takes_rules(s) ? "taken" : "refused",
+                    outside, size);
+        fail();
+    }
+    free(Q);
+    free(turned);
+    ref_free(tree);
+}
+
+static void rules_are_taken_where_transposes_are_inside(void **state)
+{
+    (void)state;
+    subject s;
+    for (int i = 0; i < instance_count; i++) {
+        start(&s, instances[i].spec, instances[i].ndim, instances[i].shape, 77 + (uint64_t)i);
+        check_adjoint(&s);
+        psgd_precond_free(s.precond);
+    }
+}
+
 static bool contains(const ref_node *node, ref_kind kind)
 {
     bool found = node->kind == kind;
@@ -460,6 +501,7 @@ int main(void)
         cmocka_unit_test(criterion_and_condition_are_those_of_q),
         cmocka_unit_test(products_and_inverses_stay_in_the_group),
         cmocka_unit_test(a_change_of_basis_within_the_group_changes_nothing),
+        cmocka_unit_test(rules_are_taken_where_transposes_are_inside),
         cmocka_unit_test(q_survives_steps_near_one),
         cmocka_unit_test(the_inverse_of_dense_stays_its_inverse),
     };

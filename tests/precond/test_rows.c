@@ -138,6 +138,48 @@ static void an_exact_fit_is_that_of_the_whole_matrix(void **state)
     }
 }
 
+/* The two laws above for the other update rules: rows alone and lazily, the whole matrix and exactly. Noise of the size
+ * of a rounding is added to h, other noise where there are other rows. */
+static void rules_fit_rows_as_they_fit_matrices(void **state)
+{
+    (void)state;
+    static const char *const rules[] = {"qeq", "pro", "quad", "qep"}, *const groups[] = {"kron(diag,diag)",
+                                                                                         "kron(diag,dense)"};
+    uint64_t seed = 9;
+    for (int k = 0; k < 32; k++) {
+        const char *spec = groups[k % 2];
+        bool lazily = k / 8 % 2, damped = k / 16;
+        if (lazily && !strcmp(rules[k / 2 % 4], "qep")) continue; /* balancing sees the absent rows too */
+        char words[120];
+        int used = snprintf(words, sizeof words, "rule %s,step 0.1,criterion fisher,integrate %s,damping %s",
+                            rules[k / 2 % 4], lazily ? "no" : "yes", damped ? "0.3" : "0");
+        psgd_precond *whole = new_precond(spec, lazily ? small : matrix, words);
+        snprintf(words + used, sizeof words - (size_t)used, ",rows %s", lazily ? "lazy" : "exact");
+        psgd_precond *rows = new_precond(spec, matrix, words);
+        double v[PART], h[PART], all[ALL], G[2][WIDTH * WIDTH], q[2][ROWS * ROWS];
+        for (int t = 0; t < 5; t++) {
+            fill(&seed, PART, v);
+            fill(&seed, PART, h);
+            spread(h, all);
+            assert_ok(psgd_precond_update(whole, lazily ? v : NULL, lazily ? h : all));
+            assert_ok(psgd_precond_update_rows(rows, &some, lazily ? v : NULL, h));
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_ok(psgd_precond_factor(i ? rows : whole, 1, G[i]));
+            assert_ok(psgd_precond_factor(i ? rows : whole, 0, q[i]));
+        }
+        /* dense with a few rows has the exact norm, with more an estimate */
+        double tolerance = lazily && k % 2 ? 2e-3 : 1e-11;
+        assert_near(WIDTH * WIDTH, G[1], G[0], tolerance);
+        if (!lazily) assert_near(ROWS * ROWS, q[1], q[0], tolerance);
+        for (int i = 0; lazily && i < SOME; i++) {
+            assert_near(1, &q[1][present[i] * (ROWS + 1)], &q[0][i * (SOME + 1)], tolerance);
+        }
+        psgd_precond_free(whole);
+        psgd_precond_free(rows);
+    }
+}
+
 /* The plain rule is linear in R, so the mean over v on the absent rows of the whole update is the exact one. */
 static void an_exact_fit_is_the_mean_over_v_of_absent_rows(void **state)
 {
@@ -485,6 +527,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lazy_fit_is_that_of_the_rows_alone),
         cmocka_unit_test(an_exact_fit_is_that_of_the_whole_matrix),
+        cmocka_unit_test(rules_fit_rows_as_they_fit_matrices),
         cmocka_unit_test(an_exact_fit_is_the_mean_over_v_of_absent_rows),
         cmocka_unit_test(steps_are_those_of_whole_gradients),
         cmocka_unit_test(sparse_adam_leaves_absent_rows_alone),

@@ -231,6 +231,7 @@ static void try_dense_laws(check *k)
     try_members(k);
     psgd__check_algebra(k);
     try_rescale(k);
+    try_pairing(k, k->unit);
 }
 
 /* One allocation for everything that the laws of a unit need. */
@@ -262,8 +263,7 @@ static psgd_status try_unit(check *k, group *unit)
         k->steps = k->R2 + k->r;
         k->kept = k->steps + CHECK_STEPS * k->r;
         k->kept2 = k->kept + k->state;
-        try_dense_laws(k);
-        try_pairing(k, unit);
+        k->laws(k);
     }
     psgd__free(k->context, reals);
     psgd__free(k->context, doubles);
@@ -281,12 +281,18 @@ static psgd_status visit_unit(group *unit, const group_pair *pair, void *data)
     return PSGD_OK;
 }
 
-psgd_status PSGD_TYPED(psgd__group_check)(const psgd_context *context, const spec_tree *tree, uint64_t seed,
-                                          check_result *to)
+static psgd_status visit_self_adjoint(group *unit, const group_pair *pair, void *data)
 {
-    workspace work = {.context = context};
-    group_args args = {.context = context, .pairs = 1, .work = &work};
-    check k = {.context = context, .to = to, .stream = psgd__rng_stream(seed, RNG_DATA, 0, 0)};
+    (void)pair;
+    bool declared = unit->ops->kind.self_adjoint && unit->ops->project;
+    return declared && unit->n <= DENSE_LIMIT ? try_unit(data, unit) : PSGD_OK;
+}
+
+/* Builds the group and visits its units, and in the end perhaps the whole. */
+static psgd_status try_group(check *k, const spec_tree *tree, bool inverse_free, group_unit visit)
+{
+    workspace work = {.context = k->context};
+    group_args args = {.context = k->context, .pairs = 1, .inverse_free = inverse_free, .work = &work};
     group *root;
     PSGD_TRY(psgd__group_create(&args, tree, &root));
     psgd_status status = psgd__work_commit(&work);
@@ -294,13 +300,23 @@ psgd_status PSGD_TYPED(psgd__group_check)(const psgd_context *context, const spe
         root->ops->reset(root, 1.25);
         group_pair empty = {.A = view_rows(NULL, root->n, 1)};
         empty.B = empty.h = empty.v = empty.A;
-        status = psgd__group_units(root, &empty, visit_unit, &k);
+        status = psgd__group_units(root, &empty, visit, k);
     }
-    if (status == PSGD_OK) {
-        k.tolerance = 1000 * sqrt((double)root->n) * (double)REAL_EPSILON;
-        try_pairing(&k, root);
+    if (status == PSGD_OK && !inverse_free) {
+        k->tolerance = 1000 * sqrt((double)root->n) * (double)REAL_EPSILON;
+        try_pairing(k, root);
     }
     psgd__group_free(root);
     psgd__work_free(&work);
     return status;
+}
+
+psgd_status PSGD_TYPED(psgd__group_check)(const psgd_context *context, const spec_tree *tree, uint64_t seed,
+                                          check_result *to)
+{
+    check k = {.context = context, .to = to, .stream = psgd__rng_stream(seed, RNG_DATA, 0, 0)};
+    k.laws = try_dense_laws;
+    PSGD_TRY(try_group(&k, tree, false, visit_unit));
+    k.laws = psgd__check_rules;
+    return try_group(&k, tree, true, visit_self_adjoint);
 }

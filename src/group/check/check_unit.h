@@ -27,10 +27,12 @@
 #define psgd__check_step_for            PSGD_TYPED(psgd__check_step_for)
 #define psgd__check_random_element      PSGD_TYPED(psgd__check_random_element)
 #define psgd__check_algebra             PSGD_TYPED(psgd__check_algebra)
+#define psgd__check_rules               PSGD_TYPED(psgd__check_rules)
 
 enum { CHECK_STEPS = 4, CHECK_TRIALS = 3 }; /* that make a random element; of each law */
 
-typedef struct check {
+typedef struct check check;
+struct check {
     const psgd_context *context;
     check_result *to;
     rng_stream stream;
@@ -42,7 +44,8 @@ typedef struct check {
     double *Q, *inverse, *other, *work, *algebra;
     real *columns, *A, *B, *R, *R2, *steps, *kept, *kept2;
     double step_size[CHECK_STEPS];
-} check;
+    void (*laws)(check *k); /* to try on each unit */
+};
 
 double psgd__check_noise(check *k); /* uniform in (-1, 1) */
 void psgd__check_fill(check *k, int64_t count, real *x);
@@ -82,5 +85,8 @@ void psgd__check_random_element(check *k);
 
 /* Tries the laws of the projection, of R and of its norms. */
 void psgd__check_algebra(check *k);
+
+/* Tries the laws of a self-adjoint group, and the ops that update rules other than the paper's call. */
+void psgd__check_rules(check *k);
 
 #endif

@@ -95,6 +95,11 @@ void PSGD_TYPED(psgd__precond_apply_rows)(const psgd_precond *self, psgd_operato
     }
 }
 
+static bool is_whitened(const psgd_precond *self)
+{
+    return psgd__rule_at(self->settings.rule)->images == IMAGES_WHITENED;
+}
+
 /* The square of an entry of the M that h or v is multiplied by, for a row with this q. */
 static double row_square(double q, group_image M)
 {
@@ -136,11 +141,10 @@ static reach reach_of(const precond_settings *set)
     return (reach){.any = exact || set->integrate, .all = exact && set->integrate, .present = !exact};
 }
 
-static expectation expect(const psgd_precond *self, const matrix *m, reach where, const psgd_rows *rows)
+static expectation expect(const psgd_precond *self, const matrix *m, reach where, const psgd_rows *rows, double damping)
 {
-    bool whitened = psgd__rule_at(self->settings.rule)->images == IMAGES_WHITENED;
+    bool whitened = is_whitened(self);
     expectation e = {.of_h = whitened ? IMAGE_Q : IMAGE_P, .of_v = whitened ? IMAGE_INVERSE : IMAGE_IDENTITY};
-    double damping = self->settings.damping;
     int64_t next = 0;
     if (!where.any) return e;
     for (int64_t i = 0; i < m->count; i++) {
@@ -209,7 +213,7 @@ static void form_images(const psgd_precond *self, const matrix *m, const psgd_ro
 {
     const real *q = gather_q(self, m, rows);
     multiply(m, rows->count, q, false, w->pair.A.x);
-    if (psgd__rule_at(self->settings.rule)->images != IMAGES_WHITENED) {
+    if (!is_whitened(self)) {
         whiten_range(n, w);
         multiply(m, rows->count, q, true, w->pair.A.x);
     } else if (w->pair.B.x) {
@@ -228,11 +232,12 @@ psgd_status PSGD_TYPED(psgd__precond_update_rows)(psgd_precond *self, const psgd
     if (self->waiting) start(self, &m, rows, &w);
 
     reach where = reach_of(&self->settings);
-    expectation e = expect(self, &m, where, rows);
+    double floor = is_whitened(self) ? 0 : whiten_floor(self, n, &w), damping = hypot(self->settings.damping, floor);
+    expectation e = expect(self, &m, where, rows, damping);
     form_images(self, &m, rows, n, &w);
     PSGD_TRY(whiten_level(n, sqrt(fmax(e.gain * e.h_squares, e.loss * e.v_squares)), &w));
 
-    double damping = self->settings.damping, weight = whiten_weight(w.exponent);
+    double weight = whiten_weight(w.exponent);
     group_pair pair = {.A = view_rows(w.pair.A.x, m.width, rows->count),
                        .B = view_rows(w.pair.B.x, m.width, rows->count),
                        .h = view_rows((real *)h, m.width, rows->count),

@@ -207,8 +207,9 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
     }
 }
 
-/* The images under the unit's own Q, in copies: those of the other units are made of the same A and B. */
-static void own_images(const psgd_precond *self, const group *unit, group_pair *pair)
+/* The images under the unit's own Q, in copies: those of the other units are made of the same A and B. Returns the
+ * exponent by which they were scaled down where their squares might overflow. */
+static int own_images(const psgd_precond *self, const group *unit, group_pair *pair)
 {
     const real *A = psgd__work_at(self->work, self->at_A), *B = psgd__work_at(self->work, self->at_B);
     real *own = psgd__work_at(self->work, self->at_own);
@@ -225,6 +226,12 @@ static void own_images(const psgd_precond *self, const group *unit, group_pair *
     pair->gram[IMAGE_Q] = pair->gram[IMAGE_IDENTITY];
     pair->gram[IMAGE_QP] = pair->gram[IMAGE_P];
     pair->gram[IMAGE_IDENTITY] = pair->gram[IMAGE_P] = 0;
+
+    double max = fmax((double)la_view_max(of_A), (double)la_view_max(of_B)), q = (double)psgd__group_largest(unit);
+    max = fmax(max, fmax(sqrt(fabs(pair->gram[IMAGE_Q])) * q, sqrt(fabs(pair->gram[IMAGE_QP])) * q * q * q));
+    int e = max > 1 / sqrt(SMALL) && isfinite(max) ? ilogb(max) : 0;
+    if (e) magnify(pair, -e);
+    return e;
 }
 
 psgd_status update_unit(group *unit, const group_pair *given, void *data)
@@ -236,9 +243,9 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
         fit_unit(u, unit, &pair);
         return PSGD_OK;
     }
-    if (u->rule->images == IMAGES_OWN) own_images(self, unit, &pair);
+    int own = u->rule->images == IMAGES_OWN ? own_images(self, unit, &pair) : 0;
     real *R = psgd__work_at(self->work, self->at_R);
-    unit_measure m = {.unit = unit, .pair = &pair, .R = R, .spectral = HUGE_VAL, .exponent = u->exponent};
+    unit_measure m = {.unit = unit, .pair = &pair, .R = R, .spectral = HUGE_VAL, .exponent = u->exponent + own};
     if (normaliser_needs_second((norm_choice)self->settings.norm)) m.second = R + self->r_size;
     project(&m);
 
@@ -286,6 +293,27 @@ update update_begin(psgd_precond *self, int64_t count, const whitened_pair *w)
                     .size = (double)count * (double)self->n,
                     .h_max = w->h_max,
                     .v_max = w->v_max};
+}
+
+/* The same for the images Ph and v, which do not show that Q^-T v vanishes: Pv is then large. That is computed only
+ * where Ph is small compared with both h and v, as it never is near a fit; the images are formed again afterwards. */
+static psgd_status vanishing_applied(psgd_precond *self, int64_t count, const real *v, const real *h, whitened_pair *w,
+                                     bool *vanishes)
+{
+    double limit = -log2(VANISHING), size = w->pair.v.x ? log2(w->v_max) : 0;
+    *vanishes = false;
+    if (w->h_max > 0 && w->image > log2(w->h_max) - 2 * limit) return PSGD_OK;
+    if (w->image > size - limit) return PSGD_OK;
+    if (w->pair.v.x) {
+        PSGD_TRY(whiten_load(self, self->n, count, v, v, w));
+        PSGD_TRY(whiten_images(self, IMAGES_APPLIED, count, w));
+        *vanishes = w->image > size + 2 * limit;
+    } else {
+        double energy = psgd__group_energy(self->root, IMAGE_P);
+        *vanishes = log2(energy / (double)self->n) / 2 > 2 * limit;
+    }
+    PSGD_TRY(whiten_load(self, self->n, count, v, h, w));
+    return whiten_images(self, IMAGES_APPLIED, count, w);
 }
 
 typedef struct fused_update {
@@ -381,11 +409,18 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
         whiten_norms(self->n * count, &w);
         update_start_from(self, &w);
     }
-    PSGD_TRY(whiten_images(self, psgd__rule_at(self->settings.rule)->images, count, &w));
+    const update_rule *rule = psgd__rule_at(self->settings.rule);
+    bool vanishes = false;
+    PSGD_TRY(whiten_images(self, rule->images, count, &w));
+    if (rule->images != IMAGES_WHITENED) PSGD_TRY(vanishing_applied(self, count, v, h, &w, &vanishes));
     whiten_keep_average(self, h);
 
     update u = update_begin(self, count, &w);
-    PSGD_TRY(psgd__group_units(self->root, &w.pair, update_unit, &u));
+    if (vanishes) {
+        self->skipped++;
+    } else {
+        PSGD_TRY(psgd__group_units(self->root, &w.pair, update_unit, &u));
+    }
     update_count(&u);
     return PSGD_OK;
 }

@@ -13,6 +13,7 @@
 #define whiten_images       PSGD_TYPED(psgd__whiten_images)
 #define whiten_level        PSGD_TYPED(psgd__whiten_level)
 #define whiten_range        PSGD_TYPED(psgd__whiten_range)
+#define whiten_floor        PSGD_TYPED(psgd__whiten_floor)
 #define whiten_keep_average PSGD_TYPED(psgd__whiten_keep_average)
 #define normaliser_at       PSGD_TYPED(psgd__normaliser_at)
 #define normaliser_part     PSGD_TYPED(psgd__normaliser_part)
@@ -36,6 +37,7 @@ typedef struct whitened_pair {
     double h_max, v_max;        /* max |h| and max |v| of what was copied, before that scaling */
     double h_norm, v_norm;      /* after whiten_norms */
     int exponent;               /* after whiten_level: pair has A 2^-exponent and B 2^-exponent */
+    double image;               /* after whiten_level: log2 of max |image of h| */
 } whitened_pair;
 
 /* 2^(2 exponent): the square of a value over the square of its scaled copy. Clamped to 2^+-1000, so that products and
@@ -58,6 +60,11 @@ psgd_status whiten_images(psgd_precond *self, rule_images images, int64_t count,
 /* Scales A and B, which are images already, by a common power of two where their squares would overflow or underflow;
  * other is the size of what was integrated out. */
 psgd_status whiten_level(int64_t n, double other, whitened_pair *w);
+
+/* h <- h + epsilon (max |h| / max |v|) v, or normal deviates where there is no v: what is below the rounding of h
+ * counts as unknown. Where h is zero, P would grow by a factor every update without it, as its images are Ph and v.
+ * Returns the factor of v where that was drawn, else 0. */
+double whiten_floor(const psgd_precond *self, int64_t n, whitened_pair *w);
 
 /* Scales A = Qh by a power of two, kept in h_exponent, where Q'A might overflow or underflow. */
 void whiten_range(int64_t n, whitened_pair *w);

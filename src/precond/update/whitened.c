@@ -1,6 +1,8 @@
 #include "precond/update/update.h"
+#include "la/array/normal.h"
 #include "la/la.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,6 +113,7 @@ psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
     if (!isfinite(a)) return refuse("the image of h", n, A.x);
     if (!isfinite(b) || !isfinite(other)) return refuse("the image of v", B.x ? n : 0, B.x);
 
+    w->image = log_largest(a, w->h_exponent);
     double max = fmax(fmax(log_largest(a, w->h_exponent), log_largest(b, w->v_exponent)), log_largest(other, 0));
     int e = fabs(max) <= SQUARE_LIMIT || !isfinite(max) ? 0 : (int)max;
     scale_down(n, e - w->h_exponent, A.x);
@@ -118,6 +121,28 @@ psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
     w->pair.scaled = e != w->h_exponent || (B.x && e != w->v_exponent);
     w->exponent = e;
     return PSGD_OK;
+}
+
+/* x <- x + c times normal deviates of this update. */
+static void add_noise(const psgd_precond *self, int64_t n, real c, real *x)
+{
+    enum { SOME = 1024 };
+    real noise[SOME];
+    rng_stream draw = psgd__rng_stream(0, RNG_ESTIMATE, UINT64_MAX, (uint64_t)self->updates);
+    for (int64_t from = 0; from < n; from += SOME) {
+        int64_t count = smaller(SOME, n - from);
+        la_normal(&draw, from, count, noise);
+        la_axpy(count, c, noise, x + from);
+    }
+}
+
+double whiten_floor(const psgd_precond *self, int64_t n, whitened_pair *w)
+{
+    double h = ldexp(w->h_max, -w->h_exponent), v = w->pair.B.x ? ldexp(w->v_max, -w->v_exponent) : 1;
+    double floor = v > 0 ? REAL_EPSILON * h / v : 0;
+    if (floor > 0 && w->pair.B.x) la_axpy(n, (real)floor, w->pair.B.x, w->pair.A.x);
+    if (floor > 0 && !w->pair.B.x) add_noise(self, n, (real)floor, w->pair.A.x);
+    return w->pair.B.x ? 0 : ldexp(floor, w->h_exponent);
 }
 
 void whiten_range(int64_t n, whitened_pair *w)
@@ -137,6 +162,7 @@ psgd_status whiten_images(psgd_precond *self, rule_images images, int64_t count,
     bool applied = images != IMAGES_WHITENED;
     group_image of_h = applied ? IMAGE_P : IMAGE_Q, of_v = applied ? IMAGE_IDENTITY : IMAGE_INVERSE;
     if (applied) {
+        whiten_floor(self, count * self->n, w);
         root->ops->act(root, ACT_MUL, A);
         whiten_range(count * self->n, w);
         root->ops->act(root, ACT_MUL_T, A);
