@@ -175,6 +175,8 @@ static void q_outlives_everything(void **state)
         const instance *g = i < SUMS ? &sums[i] : &instances[i - SUMS];
         for (int k = 0; k < 4; k++) {
             for (int j = 0; j < 4; j++) {
+                /* max promises nothing about full matrices: auto takes another norm there */
+                if (strstr(g->spec, "dense") && !strcmp(norms[k], "max")) continue;
                 for (int f = 0; f < FOODS; f++) torture(g, norms[k], steps[j], (food)f, updates);
             }
         }

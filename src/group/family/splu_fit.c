@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BALANCE_EVERY = 128 };
+enum { BALANCE_EVERY = 16 };
 
 /* R of one half: pairs of vectors, x y' - z w'. */
 typedef struct outer_pair {
@@ -247,20 +247,36 @@ static void make_images(const splu *s, const real *a, const real *b, real *to)
     }
 }
 
-static double size_of(const splu *s, const splu_half *half)
+/* The power of two that brings two diagonal entries to within a factor of two of the same size. */
+static int shift_between(real l, real u)
 {
-    return fmax((double)la_max_abs(s->r * s->r, half->T), (double)la_max_abs(s->m, half->d));
+    double ratio = fabs((double)u) / fabs((double)l);
+    return ratio > 0 && isfinite(ratio) ? (int)lround(log2(ratio) / 2) : 0;
 }
 
-/* L and U to within a factor of two of the same size, by a power of two, which changes nothing. */
+static void scale_column(const splu *s, splu_half *half, int64_t j, int shift)
+{
+    real c = (real)ldexp(1, shift);
+    if (j >= s->r) {
+        half->d[j - s->r] *= c;
+        return;
+    }
+    for (int64_t i = 0; i < s->r; i++) half->T[i * s->r + j] *= c;
+    la_scale(s->m, c, half->X + j * s->m);
+}
+
+/* L <- LD and U <- D^-1 U, D diagonal of powers of two, which changes nothing: the diagonals of the two drift apart,
+ * entry by entry, until one underflows. */
 static void balance(splu *s)
 {
-    double l = size_of(s, &s->L), u = size_of(s, &s->U);
-    int shift = (int)lround(log2(u / l) / 2);
-    int64_t size = s->r * s->r + s->r * s->m + s->m;
-    if (!shift) return;
-    la_scale(size, (real)ldexp(1, shift), s->L.T);
-    la_scale(size, (real)ldexp(1, -shift), s->U.T);
+    for (int64_t j = 0; j < s->base.n; j++) {
+        int64_t k = j - s->r;
+        int shift = j < s->r ? shift_between(s->L.T[j * s->r + j], s->U.T[j * s->r + j])
+                             : shift_between(s->L.d[k], s->U.d[k]);
+        if (shift == 0) continue;
+        scale_column(s, &s->L, j, shift);
+        scale_column(s, &s->U, j, -shift);
+    }
 }
 
 void psgd__splu_fit(group *self, const group_pair *pair, group_fit *how)

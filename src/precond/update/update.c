@@ -201,7 +201,8 @@ static void fit_unit(update *u, group *unit, group_pair *pair)
     self->skipped += how.skipped;
     if (!how.moved) return;
     u->settle = guard_after(asked.record, 0.5, 1) || u->settle;
-    if (self->updates % PROBE_EVERY == 0 && !undoes_itself(unit, pair->A.x)) {
+    bool probe = self->settings.step > 0.3 || self->updates % PROBE_EVERY == 0;
+    if (probe && !undoes_itself(unit, pair->A.x)) {
         restart(self, unit, pair);
         self->skipped++;
     }
