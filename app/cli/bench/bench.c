@@ -44,7 +44,8 @@ static psgd_status run(const cli_args *args)
     bench_settings settings = {.quick = cli_value(args, "quick") != NULL,
                                .json = cli_value(args, "json") != NULL,
                                .spec = cli_value(args, "spec"),
-                               .shape = cli_value(args, "shape")};
+                               .shape = cli_value(args, "shape"),
+                               .rule = cli_value(args, "rule")};
     PSGD_TRY(cli_dtype(args, &settings.dtype));
     if (clock && !strcmp(clock, "processor")) {
         if (psgd_threads() > 1) {
@@ -67,6 +68,7 @@ static const cli_flag flags[] = {
     {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},
     {"spec", "SPEC", "only cases of this group"},
     {"shape", "D1xD2", "only cases of this shape; with --spec any spec and shape"},
+    {"rule", "RULE", "only cases of this update rule; with --spec and --shape that rule"},
     {"data", "DIR", "images: JPEGs in class folders"},
     {0},
 };
@@ -74,7 +76,7 @@ static const cli_flag flags[] = {
 const cli_verb verb_bench = {
     .name = "bench",
     .usage = "psgd bench groups [--quick] [--json] [--dtype f32|f64] [--clock wall|processor] [--spec SPEC] [--shape "
-             "D1xD2] | "
+             "D1xD2] [--rule RULE] | "
              "psgd bench optim [--quick] | psgd bench images --data DIR",
     .summary = "Measure groups and optimizers, compared with the limits of this machine",
     .flags = flags,

@@ -32,15 +32,17 @@ typedef struct bench_work {
     double resident; /* bytes that an op goes through: below 64 MB a cache may hold them */
 } bench_work;
 
-/* The shapes that a spec is measured on, a space between them; --quick takes those with a star only. */
+/* The shapes that a spec is measured on, a space between them; --quick takes those with a star only. A rule of NULL is
+ * the default of preconditioners. */
 typedef struct bench_case {
-    const char *spec, *shapes;
+    const char *spec, *shapes, *rule;
 } bench_case;
 
 extern const bench_case bench_cases[]; /* ends with a NULL spec */
 
 /* false where nothing is counted for this spec. */
-bool bench_work_of(const char *spec, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op, bench_work *work);
+bool bench_work_of(const char *spec, const char *rule, int ndim, const int64_t *shape, psgd_dtype dtype, bench_op op,
+                   bench_work *work);
 
 /* What the machine does now, over memory that no cache holds: bytes per second of bare loops that read an array, that
  * write one from two others (z <- x + c y, the better of stores through and past the caches) and that read two and
@@ -64,7 +66,7 @@ double bench_product_rate(psgd_dtype dtype, int64_t rows, int64_t side); /* 0 wh
 typedef struct bench_settings {
     bool quick, json;
     psgd_dtype dtype;
-    const char *spec, *shape; /* only this one, where not NULL */
+    const char *spec, *shape, *rule; /* only this one, where not NULL */
 } bench_settings;
 
 /* Fails where spec or shape are wrong or nothing is to be measured. */

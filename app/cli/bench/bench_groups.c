@@ -13,7 +13,7 @@ static const double IN_CACHE = 64e6;
 
 typedef struct bench_run {
     const bench_settings *settings;
-    const char *spec, *shape_word;
+    const char *spec, *rule, *shape_word;
     int ndim;
     int64_t shape[32], n;
     psgd_precond *precond;
@@ -76,7 +76,8 @@ static bench_limits measure_limits(const bench_run *run, const bench_probe *prob
 {
     bench_work work;
     bench_limits limits = {0};
-    if (!bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, BENCH_UPDATE, &work)) return limits;
+    if (!bench_work_of(run->spec, run->rule, run->ndim, run->shape, run->settings->dtype, BENCH_UPDATE, &work))
+        return limits;
     if (work.flops > 0) {
         limits.product = bench_product_rate(run->settings->dtype, work.fibres, work.side);
     } else if (over_memory(&work)) {
@@ -98,7 +99,7 @@ static psgd_status measure_op(bench_run *run, bench_op op, const bench_probe *pr
 {
     bench_work work;
     double seconds;
-    bool counted = bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, op, &work);
+    bool counted = bench_work_of(run->spec, run->rule, run->ndim, run->shape, run->settings->dtype, op, &work);
     if (counted && over_memory(&work)) bench_clean_caches(probe);
     PSGD_TRY(time_op(run, op, &seconds));
     bench_add(&result->time[op], seconds);
@@ -129,15 +130,16 @@ static void print_result(const bench_run *run, const bench_result *result)
         bench_work work;
         const bench_samples *t = &result->time[op];
         double time = bench_quantile(t, 0.5), low = bench_quantile(t, 0.1), high = bench_quantile(t, 0.9);
-        bool counted = bench_work_of(run->spec, run->ndim, run->shape, run->settings->dtype, (bench_op)op, &work);
+        bool counted = bench_work_of(run->spec, run->rule, run->ndim, run->shape, run->settings->dtype, (bench_op)op,
+                                     &work);
         double amount = work.flops > 0 ? work.flops : work.read + work.written + work.in_place;
         double part = bench_quantile(&result->part[op], 0.5);
         const char *unit = work.flops > 0 ? "flops" : "bytes";
         if (run->settings->json) {
-            printf("{\"spec\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,\"p10\":%.6g,"
-                   "\"p90\":%.6g,\"runs\":%d",
-                   run->spec, run->shape_word, psgd_dtype_name(run->settings->dtype), op_names[op], time, low, high,
-                   t->count);
+            printf("{\"spec\":\"%s\",\"rule\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,"
+                   "\"p10\":%.6g,\"p90\":%.6g,\"runs\":%d",
+                   run->spec, run->rule ? run->rule : "eq", run->shape_word, psgd_dtype_name(run->settings->dtype),
+                   op_names[op], time, low, high, t->count);
             if (counted) printf(",\"%s\":%.6g,\"per_second\":%.6g", unit, amount, amount / time);
             if (counted && part > 0) {
                 printf(",\"limit_per_second\":%.6g,\"of_limit\":%.3f", amount / time / part, part);
@@ -146,23 +148,38 @@ static void print_result(const bench_run *run, const bench_result *result)
         } else {
             char share[16] = "";
             if (part > 0) (void)snprintf(share, sizeof share, "%.0f %%", 100 * part);
-            printf("%-16s %-11s %-7s %11.4f ms (%9.4f .. %9.4f) %9.4g %-5s %8.1f G%s/s %8s\n", run->spec,
-                   run->shape_word, op_names[op], 1e3 * time, 1e3 * low, 1e3 * high, amount, unit, amount / time * 1e-9,
+            char title[80];
+            (void)snprintf(title, sizeof title, "%s%s%s", run->spec, run->rule ? " " : "", run->rule ? run->rule : "");
+            printf("%-16s %-11s %-7s %11.4f ms (%9.4f .. %9.4f) %9.4g %-5s %8.1f G%s/s %8s\n", title, run->shape_word,
+                   op_names[op], 1e3 * time, 1e3 * low, 1e3 * high, amount, unit, amount / time * 1e-9,
                    work.flops > 0 ? "FLOP" : "B", share);
         }
     }
     fflush(stdout);
 }
 
-static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const char *spec,
+static psgd_status create(bench_run *run)
+{
+    psgd_options *options;
+    PSGD_TRY(psgd_options_create(NULL, &options));
+    psgd_status status = run->rule ? psgd_options_set(options, "rule", run->rule) : PSGD_OK;
+    if (status == PSGD_OK) {
+        status = psgd_precond_create(NULL, run->spec, run->ndim, run->shape, run->settings->dtype, options,
+                                     &run->precond);
+    }
+    psgd_options_free(options);
+    return status;
+}
+
+static psgd_status run_case(const bench_settings *settings, const bench_probe *probe, const bench_case *c,
                             const char *shape)
 {
-    bench_run run = {.settings = settings, .spec = spec, .shape_word = shape, .n = 1};
+    bench_run run = {.settings = settings, .spec = c->spec, .rule = c->rule, .shape_word = shape, .n = 1};
     bench_result result = {0};
     PSGD_TRY(cli_shape(shape, &run.ndim, run.shape));
     for (int i = 0; i < run.ndim; i++) run.n *= run.shape[i];
     size_t bytes = (size_t)run.n * psgd_dtype_size(settings->dtype);
-    PSGD_TRY(psgd_precond_create(NULL, spec, run.ndim, run.shape, settings->dtype, NULL, &run.precond));
+    PSGD_TRY(create(&run));
     char **arrays[] = {&run.v, &run.h, &run.direction, &run.theta};
     psgd_status status = PSGD_OK;
     for (int i = 0; i < 4 && status == PSGD_OK; i++) {
@@ -226,10 +243,11 @@ static void print_limits(const bench_settings *settings, const bench_probe *prob
  * these are the case, listed or not. */
 static psgd_status run_cases(const bench_settings *settings, const bench_probe *probe, int *count)
 {
-    const bench_case own[] = {{settings->spec, settings->shape}, {0}};
+    const bench_case own[] = {{settings->spec, settings->shape, settings->rule}, {0}};
     bool is_own = settings->spec && settings->shape;
     for (const bench_case *c = is_own ? own : bench_cases; c->spec; c++) {
         if (settings->spec && strcmp(settings->spec, c->spec) != 0) continue;
+        if (settings->rule && strcmp(settings->rule, c->rule ? c->rule : "eq") != 0) continue;
         size_t length;
         for (const char *at = c->shapes; *at; at += length + (at[length] == ' ')) {
             char shape[1024];
@@ -240,7 +258,7 @@ static psgd_status run_cases(const bench_settings *settings, const bench_probe *
             if (settings->shape && strcmp(settings->shape, shape) != 0) continue;
             if (settings->quick && !quick && !is_own) continue;
             ++*count;
-            if (probe) PSGD_TRY(run_case(settings, probe, c->spec, shape));
+            if (probe) PSGD_TRY(run_case(settings, probe, c, shape));
         }
     }
     return PSGD_OK;
