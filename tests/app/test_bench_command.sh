@@ -22,6 +22,8 @@ refuses "has 2 factors, but the tensor has 1 mode" "$psgd" bench groups --spec s
 refuses "no case has the spec 'wrong'" "$psgd" bench groups --spec wrong
 refuses "no case has the shape '5x7'" "$psgd" bench groups --shape 5x7
 refuses "no case of --quick has the spec 'kron(tri,norm)'" "$psgd" bench groups --quick --spec 'kron(tri,norm)'
+refuses "no case has the rule 'wrong'" "$psgd" bench groups --rule wrong
+refuses "option rule is one of" "$psgd" bench groups --spec dense --shape 4 --rule wrong
 refuses "measures 'groups', 'optim' or 'images'" "$psgd" bench group
 refuses "needs --data" "$psgd" bench images
 refuses "needs --data" "$psgd" bench pictures # the name of before

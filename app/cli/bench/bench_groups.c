@@ -136,9 +136,9 @@ static void print_result(const bench_run *run, const bench_result *result)
         double part = bench_quantile(&result->part[op], 0.5);
         const char *unit = work.flops > 0 ? "flops" : "bytes";
         if (run->settings->json) {
-            printf("{\"spec\":\"%s\",\"rule\":\"%s\",\"shape\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,"
+            printf("{\"spec\":\"%s\",\"shape\":\"%s\",\"rule\":\"%s\",\"dtype\":\"%s\",\"op\":\"%s\",\"seconds\":%.6g,"
                    "\"p10\":%.6g,\"p90\":%.6g,\"runs\":%d",
-                   run->spec, run->rule ? run->rule : "eq", run->shape_word, psgd_dtype_name(run->settings->dtype),
+                   run->spec, run->shape_word, run->rule ? run->rule : "eq", psgd_dtype_name(run->settings->dtype),
                    op_names[op], time, low, high, t->count);
             if (counted) printf(",\"%s\":%.6g,\"per_second\":%.6g", unit, amount, amount / time);
             if (counted && part > 0) {
@@ -266,17 +266,25 @@ static psgd_status run_cases(const bench_settings *settings, const bench_probe *
 
 psgd_status bench_groups_check(const bench_settings *settings)
 {
-    int ndim, count = 0;
-    int64_t shape[32];
+    int ndim = 0, count = 0;
+    int64_t shape[32] = {0};
     if (settings->shape) PSGD_TRY(cli_shape(settings->shape, &ndim, shape));
     if (settings->shape && settings->spec) {
-        return psgd_group_cost(NULL, settings->spec, ndim, shape, settings->dtype, NULL, NULL, NULL, NULL, NULL, NULL);
+        bench_run run = {.settings = settings, .spec = settings->spec, .rule = settings->rule, .ndim = ndim};
+        memcpy(run.shape, shape, sizeof shape);
+        psgd_status status = create(&run);
+        psgd_precond_free(run.precond);
+        return status;
     }
     PSGD_TRY(run_cases(settings, NULL, &count));
     if (count > 0) return PSGD_OK;
-    return cli_wrong_use("no case%s has the %s '%s'; with both --spec and --shape any group is measured",
-                         settings->quick ? " of --quick" : "", settings->spec ? "spec" : "shape",
-                         settings->spec ? settings->spec : settings->shape);
+    const char *what = settings->spec ? "spec" : settings->shape ? "shape" : "rule";
+    return cli_wrong_use("no case%s has the %s '%s'%s; with both --spec and --shape any group is measured",
+                         settings->quick ? " of --quick" : "", what,
+                         settings->spec    ? settings->spec
+                         : settings->shape ? settings->shape
+                                           : settings->rule,
+                         settings->rule && strcmp(what, "rule") ? " and that rule" : "");
 }
 
 psgd_status bench_groups(const bench_settings *settings)

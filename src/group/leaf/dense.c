@@ -28,7 +28,9 @@ static psgd_status dense_create(const group_args *args, group **created)
     *created = &self->base;
 
     self->few = group_columns(&self->base) <= LOWRANK_MAX_COLUMNS;
-    self->panel = psgd__work_reserve(args->work, n * DENSE_PANEL, sizeof(real));
+    int64_t fibres = args->fibres * args->pairs;
+    self->width = n < DENSE_LARGE || fibres <= DENSE_PANEL ? DENSE_PANEL : fibres < DENSE_WIDE ? fibres : DENSE_WIDE;
+    self->panel = psgd__work_reserve(args->work, n * self->width, sizeof(real));
     self->next = psgd__work_reserve(args->work, n * n, sizeof(real));
     self->probe = psgd__work_reserve(args->work, n, sizeof(real));
     self->estimate = psgd__work_reserve(args->work, la_norm_work(n), sizeof(real));
@@ -55,14 +57,14 @@ static void dense_reset(group *self, double scale)
 /* X <- M X or M'X in place: a panel of fibres is copied, then multiplied back. */
 void dense_mul_in_place(const group *self, const real *M, bool transpose, view X)
 {
-    int64_t n = self->n;
+    int64_t n = self->n, width = as_dense(self)->width;
     real *panel = psgd__work_at(self->work, as_dense(self)->panel);
     for (int64_t b = 0; b < X.blocks; b++) {
-        for (int64_t o = 0; o < X.outer; o += X.inner == 1 ? DENSE_PANEL : 1) {
+        for (int64_t o = 0; o < X.outer; o += X.inner == 1 ? width : 1) {
             real *x = view_matrix(&X, b * X.outer + o);
             int64_t many = X.inner == 1 ? X.outer - o : X.inner;
-            for (int64_t j = 0; j < many; j += DENSE_PANEL) {
-                int64_t count = many - j < DENSE_PANEL ? many - j : DENSE_PANEL;
+            for (int64_t j = 0; j < many; j += width) {
+                int64_t count = many - j < width ? many - j : width;
                 if (X.inner == 1) {
                     view part = {.x = x, .n = n, .inner = 1, .outer = count, .ld = X.ld, .blocks = 1};
                     la_view_copy(part, view_rows(panel, n, count));

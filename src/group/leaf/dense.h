@@ -18,13 +18,16 @@
 #define dense_rotate          PSGD_TYPED(psgd__dense_rotate)
 #define dense_r_norm          PSGD_TYPED(psgd__dense_r_norm)
 
-enum { DENSE_PANEL = 32 }; /* fibres that an in-place product takes at a time; la_invert needs a panel of that size */
+/* Fibres that an in-place product takes at a time, and from side DENSE_LARGE on, where BLAS is faster than our kernels;
+ * la_invert needs a panel of the smaller size. */
+enum { DENSE_PANEL = 32, DENSE_LARGE = 512, DENSE_WIDE = 512 };
 
 typedef struct dense {
     group base;
     bool few;            /* R is low-rank */
     double fresh;        /* residual of the inverse when it came from LU */
-    int64_t panel, next; /* in the workspace: n * DENSE_PANEL; n * n for (I - c R)^-1, LU, or the old Q */
+    int64_t width;       /* fibres of the panel */
+    int64_t panel, next; /* in the workspace: n * width; n * n for (I - c R)^-1, LU, or the old Q */
     int64_t probe;       /* in the workspace: n, the vector that the residual is computed for */
     int64_t estimate;    /* in the workspace: la_norm_work(n) */
     int64_t turned;      /* in the workspace, where there is no inverse: n * n for SQ of a rotation */
