@@ -195,8 +195,8 @@ static void every_step_descends(void **state)
     assert_true(slope > 1e-7 && slope < 1e-4); /* of the size of the step: this was a descent */
 }
 
-/* H = U diag(e) U' with eigenvalues of either sign, and |H|^-1. Its condition is 10: with step 0.1 and no noise, the
- * rules other than pro oscillate from about 40 on. */
+/* H = U diag(e) U' with eigenvalues of either sign, and |H|^-1. Its condition is 10: at 100, qeq and quad with step 0.1
+ * do not settle. */
 static void indefinite(uint64_t *seed, int n, double *H, double *inverse)
 {
     double U[64];
