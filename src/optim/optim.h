@@ -38,7 +38,7 @@ typedef struct optim_settings {
     bool nesterov, epsilon_inside;
     int whiten; /* enum whiten_choice */
     int apply;  /* enum apply_choice */
-    double clip_gradient, clip, clip_element, clip_rms;
+    double clip_gradient, clip, clip_element, clip_relative, clip_rms;
     int clip_by; /* enum clip_choice */
     double l2, decay;
     int64_t update_every, update_anneal;
@@ -87,6 +87,7 @@ typedef struct part {
 typedef struct optim_counters {
     int64_t step, skipped, skipped_in_row, evaluations, products, fits;
     double best_validation, plateau; /* +inf before the first; the factor that plateaus have made so far */
+    double first_norm;               /* of the direction where theta starts at zero, else 0; -1 before the first */
     double scalar[16];               /* the method's own */
     int64_t integer[8];
 } optim_counters;

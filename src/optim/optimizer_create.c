@@ -186,6 +186,7 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
     self->kind = psgd__method_kind_f64(index);
     self->now.best_validation = HUGE_VAL;
     self->now.plateau = 1;
+    self->now.first_norm = -1;
     if (self->kind->fits) self->work.slices = la_threads() < tensor_count ? la_threads() : tensor_count;
 
     psgd_status status = build(self, index, tensor_count, tensors, options);

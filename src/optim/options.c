@@ -49,6 +49,8 @@ const option_row psgd__optim_options[] = {
      .help = "sqrt: clip is per square root of the number of parameters"},
     {"clip-element", OPTION_NUMBER, FIELD(clip_element), "0", .min = 0, .max = HUGE_VAL,
      .help = "max |entry| of the direction; 0: any"},
+    {"clip-relative", OPTION_NUMBER, FIELD(clip_relative), "0", .min = 0, .max = HUGE_VAL,
+     .help = "max norm of the direction relative to that of theta, over all tensors or the rows present; 0: any"},
     {"clip-rms", OPTION_NUMBER, FIELD(clip_rms), "0", .min = 0, .max = HUGE_VAL,
      .help = "max root mean square of the direction of a tensor; 0: any"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", .min = 0, .max = HUGE_VAL, .help = "adds l2 theta to the gradient"},

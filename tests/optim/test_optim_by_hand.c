@@ -178,6 +178,44 @@ static void clipping_is_joint_over_tensors(void **state)
     psgd_optimizer_free(o);
 }
 
+/* ||theta|| = 5 over both tensors, so a direction may have 2.5; where theta starts at zero the first direction counts.
+ */
+static void clipping_relative_to_theta(void **state)
+{
+    (void)state;
+    const psgd_tensor both[] = {vector, vector};
+    double x[] = {3, 0}, y[] = {0, 4}, g[] = {6, 0}, h[] = {0, 8};
+    psgd_optimizer *o = make("sgd", PSGD_F64, both, 2, WITH("lr", "1", "clip-relative", "0.5"));
+    assert_ok(psgd_optimizer_step(o, (void *[]){x, y}, (const void *[]){g, h}, NULL, NULL));
+    assert_float_equal(x[0], 1.5, 1e-15);
+    assert_float_equal(y[1], 2, 1e-15);
+    psgd_optimizer_free(o);
+
+    o = make("sgd", PSGD_F64, &vector, 1, WITH("lr", "1", "clip-relative", "0.5"));
+    double z[] = {0, 0};
+    step(o, z, (double[]){0, 0}); /* says nothing about a scale */
+    step(o, z, (double[]){0, 8});
+    assert_float_equal(z[1], -4, 1e-15);
+    step(o, z, (double[]){0, 100}); /* the larger of 4 and 8 counts */
+    assert_float_equal(z[1], -8, 1e-15);
+    psgd_optimizer_free(o);
+}
+
+/* A mean of gradients that ends decays to zero, not to subnormal values, which are slow to compute with. */
+static void momentum_without_gradients_ends(void **state)
+{
+    (void)state;
+    psgd_optimizer *o = make("momentum", PSGD_F32, &vector, 1, WITH("lr", "1", "momentum", "0.5"));
+    float x[] = {0, 0}, g[] = {0x1p-100f, 0};
+    for (int k = 0; k < 40; k++) {
+        x[0] = 0;
+        assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, NULL, NULL));
+        assert_true(x[0] == (k < 19 ? -ldexpf(1, -100 - k) : 0)); /* 2^-126 is the smallest normal value */
+        g[0] = 0;
+    }
+    psgd_optimizer_free(o);
+}
+
 /* u <- 0.9 u + g min(1, 1 / ||g||), the norm over both tensors; the caller's gradients stay. */
 static void gradients_are_clipped_before_momentum(void **state)
 {
@@ -242,6 +280,8 @@ int main(void)
         cmocka_unit_test(squares_of_f32_gradients_stay_in_range),
         cmocka_unit_test(clipping_that_never_clips_changes_nothing),
         cmocka_unit_test(clipping_is_joint_over_tensors),
+        cmocka_unit_test(clipping_relative_to_theta),
+        cmocka_unit_test(momentum_without_gradients_ends),
         cmocka_unit_test(gradients_are_clipped_before_momentum),
         cmocka_unit_test(schedules_are_what_they_say),
     };

@@ -69,7 +69,7 @@ void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, const 
 
 static bool clips(const optim_settings *set)
 {
-    return set->clip > 0 || set->clip_element > 0 || set->clip_rms > 0;
+    return set->clip > 0 || set->clip_element > 0 || set->clip_relative > 0 || set->clip_rms > 0;
 }
 
 /* The first tensor with a non-finite element in x, or -1; *max is the largest magnitude. Tensors without an array in
@@ -89,8 +89,22 @@ static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, co
     return -1;
 }
 
+/* The factor that brings a direction of this norm to the limit: relative to the norm of theta or, where that starts at
+ * zero, to the first direction. Either has the units of theta, so that its scale makes no difference. */
+static double clip_relative(psgd_optimizer *self, void *const *theta, double norm)
+{
+    double energy = 0, *first = &self->now.first_norm;
+    for (int i = 0; i < self->part_count; i++) {
+        const part *p = &self->parts[i];
+        if (p->present) energy += la_dot(p->n, theta[i], theta[i]);
+    }
+    if (*first < 0) *first = energy > 0 ? 0 : norm;
+    double limit = self->settings.clip_relative * fmax(sqrt(energy), *first);
+    return norm > limit ? limit / norm : 1;
+}
+
 /* Clips d and returns the factor that the joint limit asks for. */
-static double clip(psgd_optimizer *self)
+static double clip(psgd_optimizer *self, void *const *theta)
 {
     const optim_settings *set = &self->settings;
     double energy = 0;
@@ -107,8 +121,9 @@ static double clip(psgd_optimizer *self)
         }
         energy += squares;
     }
-    double limit = set->clip * (set->clip_by == CLIP_SQRT ? sqrt((double)self->total) : 1);
-    return limit > 0 && sqrt(energy) > limit ? limit / sqrt(energy) : 1;
+    double limit = set->clip * (set->clip_by == CLIP_SQRT ? sqrt((double)self->total) : 1), norm = sqrt(energy);
+    double factor = limit > 0 && norm > limit ? limit / norm : 1;
+    return set->clip_relative > 0 && norm > 0 ? factor * clip_relative(self, theta, norm * factor) : factor;
 }
 
 /* theta <- keep theta - rate d for all tensors, d from the buffer. */
@@ -122,7 +137,7 @@ static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *thet
         if (!isfinite(here)) return psgd__optim_skip(self, "the direction of %s is not finite", p->name);
         if (here > max) max = here;
     }
-    if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self));
+    if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self, theta));
     if (!((double)rule.rate * max <= (double)REAL_MAX / 4)) {
         return psgd__optim_skip(self, "the step would overflow");
     }
