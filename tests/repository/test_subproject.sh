@@ -40,7 +40,7 @@ for fetch in OFF ON; do
     cmake --build "$folder/build" -j 2 >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
     for program in with_psgd with_psgd_static; do
         said=$("$folder/build/$program")
-        [ "$said" = "P times the gradient: 1.01 1.00 1.00 (Newton: 1 1 1)" ] || { echo "$program says: $said"; exit 1; }
+        [ "$said" = "P times the gradient: 1.01 1.00 0.99 (Newton: 1 1 1)" ] || { echo "$program says: $said"; exit 1; }
     done
 done
 
