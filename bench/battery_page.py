@@ -45,13 +45,13 @@ def table(name, rows, markdown=True):
 
 
 def profile(tasks, key):
-    """For each method the sorted ratios of its cost to the least cost of any method, inf where it did not get there."""
+    """For each method the sorted ratios of its cost to the least cost of any but L-BFGS, inf where it did not get there."""
     found = {}
     for rows in tasks.values():
-        costs = {row["optimizer"]: row[key] for row in rows if row["optimizer"] in COLOURS}
+        costs = {row["optimizer"]: row[key] for row in rows if row["optimizer"] in COLOURS and row["optimizer"] != "lbfgs"}
         known = [cost for cost in costs.values() if cost]
         for name, cost in costs.items():
-            if name != "lbfgs" and known:
+            if known:
                 found.setdefault(name, []).append(cost / min(known) if cost else math.inf)
     return {name: sorted(ratios) for name, ratios in found.items()}
 
@@ -81,6 +81,8 @@ def draw_profile(svg, x, y, w, h, title, ratios):
     svg.frame(x, y, w, h)
     svg.text(x + w / 2, y - 6, title, size=12)
     top = 32.0
+    for share in (0, 50, 100):
+        svg.text(x - 4, y + h * (1 - share / 100) + 4, f"{share} %", "end", 9)
     for tick in (1, 2, 4, 8, 16, 32):
         svg.text(x + w * math.log(tick) / math.log(top), y + h + 13, f"{tick}×")
     for name, values in ratios.items():
