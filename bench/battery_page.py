@@ -3,6 +3,7 @@ import datetime
 import math
 import platform
 import subprocess
+from pathlib import Path
 
 COLOURS = {"psgd-newton": "#c0392b", "psgd-fisher": "#e67e22", "adam": "#2c5aa0", "adamw": "#5dade2",
            "momentum": "#7f8c8d", "lbfgs": "#27ae60"}
@@ -153,14 +154,18 @@ def verdict(tasks):
     return "\n".join(lines) or "- PSGD has not been run."
 
 
-def write(path, tasks, about, validation, left_out, rates, seeds, psgd):
-    version = subprocess.run([psgd, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+def write(path, tasks, about, validation, left_out, rates, seeds, psgd, note=""):
+    def said(*words):
+        return subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+
+    version = said(psgd, "--version")
+    commit = said("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD")
     development = {name: rows for name, rows in tasks.items() if name not in validation}
     draw(path.with_suffix(".svg"), {name: rows for name, rows in tasks.items() if rows})
     count = len(rates.split(","))
     text = f"""# The battery
 
-`bench/battery`, {datetime.date.today()}, {version}, {platform.machine()}, one thread.
+`bench/battery`, {datetime.date.today()}, {version}{' at ' + commit if commit else ''}, {platform.machine()}, one thread.{' ' + note if note else ''}
 
 PSGD runs with its defaults (Newton and Fisher; no option per task beside the criterion). The baselines are SGD with
 momentum, Adam and AdamW, each with the best of {count} learning rates
@@ -169,7 +174,8 @@ the last twentieth of the steps and run on {seeds} seeds; L-BFGS where the funct
 and annealing (cosine to 0) are the same for all. Everything runs in C on the same gradients. Final loss: the
 training loss over the last 5 % of the steps, median over seeds. Epochs, and seconds, to Adam's loss: where the training
 loss, averaged over 5 % of the steps, first reaches the final loss of tuned Adam. Seconds are those of the processor,
-batches included, evaluations not. On `mgh` the loss is the geometric mean over functions of (f − min)/(f₀ − min).
+batches included, evaluations not. On `mgh` the loss is the geometric mean over functions of (f − min)/(f₀ − min), an
+epoch is a step, and seconds are those of the clock.
 
 {verdict(development)}
 
