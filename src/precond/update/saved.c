@@ -120,8 +120,9 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
         return psgd__fail(PSGD_ERR_FORMAT, "the state has %lld bytes instead of %lld", (long long)count,
                           (long long)own.bytes);
     }
-    bool sane = isfinite(head.step) && head.step >= 0 && head.updates >= 0 && head.skipped >= 0 &&
-                (head.waiting == 0 || head.waiting == 1);
+    const int64_t max = INT64_C(1) << 53;
+    bool counts = head.updates >= 0 && head.updates <= max && head.skipped >= 0 && head.skipped <= max;
+    bool sane = counts && isfinite(head.step) && head.step >= 0 && (head.waiting == 0 || head.waiting == 1);
     if (!sane || walk_all(self, CHECK, (char *)bytes).broken) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
     }
