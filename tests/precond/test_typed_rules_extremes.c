@@ -5,15 +5,20 @@
 #include "core/dtype.h"
 
 #include <float.h>
+#include <stdlib.h>
 
 enum { RULES = 4 };
 
-/* What sanitizers look for shows after fewer updates. */
+/* A share of the updates, unless PSGD_LONG_TESTS asks for all of them, as make test-all does. */
+static int some_of(int updates)
+{
 #ifdef __SANITIZE_ADDRESS__
-enum { FEWER = 20 };
+    return updates / 20;
 #else
-enum { FEWER = 1 };
+    return getenv("PSGD_LONG_TESTS") ? updates : updates / 8;
 #endif
+}
+
 static const char *const rules[RULES] = {"qeq", "pro", "quad", "qep"};
 
 static const instance groups[] = {
@@ -97,12 +102,12 @@ static void q_stays_invertible_over_many_updates(void **state)
     (void)state;
     for (int i = 0; i < 5 * RULES; i++) {
         subject s = start(&groups[i / RULES], rules[i % RULES], 0.1);
-        for (int u = 0; u < 100000 / FEWER; u++) {
+        for (int u = 0; u < some_of(100000); u++) {
             draw(&s, 1, 1);
             assert_ok(psgd_precond_update(s.precond, s.v, s.h));
         }
         assert_int_equal(psgd_precond_skipped(s.precond), 0);
-        assert_invertible(&s, 1e4 * REAL_EPSILON, "10^5 updates");
+        assert_invertible(&s, 1e4 * REAL_EPSILON, "many updates");
         stop(&s);
     }
 }
@@ -132,7 +137,7 @@ static void q_outlives_extreme_pairs(void **state)
         for (int i = 0; i < GROUPS * RULES; i++) {
             subject s = start(&groups[i / RULES], rules[i % RULES], 0.1);
             draw(&s, storms[w].v, storms[w].h);
-            for (int u = 0; u < storms[w].updates / FEWER; u++) {
+            for (int u = 0; u < some_of(storms[w].updates); u++) {
                 if (!storms[w].same) draw(&s, storms[w].v, storms[w].h);
                 assert_ok(psgd_precond_update(s.precond, s.v, s.h));
             }
@@ -159,7 +164,7 @@ static void large_steps_do_no_harm(void **state)
     for (int k = 0; k < 3; k++) {
         for (int i = 0; i < GROUPS * RULES; i++) {
             subject s = start(&groups[i / RULES], rules[i % RULES], steps[k]);
-            for (int u = 0; u < 2000 / FEWER; u++) {
+            for (int u = 0; u < some_of(2000); u++) {
                 draw(&s, 1, 1);
                 assert_ok(psgd_precond_update(s.precond, s.v, s.h));
             }
