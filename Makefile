@@ -4,14 +4,19 @@
 #   make demo       installs missing packages, builds, runs the main jobs on synthetic data
 #   make test       installs missing packages, builds, runs a slice of every check
 #   make test-all   every test in every configuration
+#   make fuzz       fuzzes every format and parser, a minute each; FUZZ_SECONDS=3600 for longer
+#   make soak       kills training runs at random moments and compares what they come to; SOAK_KILLS=300
+#   make mutants    puts known bugs into a copy of the sources, one at a time: a test must fail for each
 #   make install    PREFIX=/usr/local
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 60
+SOAK_KILLS ?= 300
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps demo test test-all format install clean
+.PHONY: all deps demo test test-all fuzz soak mutants format install clean
 
 all: deps
 	@cmake --preset release >/dev/null
@@ -34,6 +39,17 @@ test-all:
 	@scripts/install-packages test
 	@scripts/check all $(JOBS)
 
+fuzz:
+	@scripts/install-packages fuzz
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+soak: all
+	@scripts/soak build $(SOAK_KILLS)
+
+mutants:
+	@scripts/install-packages test
+	@scripts/mutants $(JOBS)
+
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
@@ -41,4 +57,4 @@ install: all
 	@cmake --install build --prefix $(PREFIX)
 
 clean:
-	@rm -rf build build-asan build-tsan build-noblas build-python demo
+	@rm -rf build build-asan build-tsan build-noblas build-clang build-fuzz build-mutants build-python demo

@@ -45,7 +45,7 @@ static bool is_solved(const problem *p, double value, double norm)
 static outcome run_psgd(problem *p)
 {
     double x[MAX];
-    psgd_function function = {psgd__problem_evaluate, psgd__problem_product, p};
+    psgd_function function = {.evaluate = psgd__problem_evaluate, .product = psgd__problem_product, .data = p};
     psgd_result r = {0};
     outcome o = {.seconds = HUGE_VAL};
     for (int run = 0; run < RUNS; run++) {

@@ -2,12 +2,18 @@
 # links with the installed archive, PSGD_BLAS_FLAGS the same for pkg-config. PSGD_BLAS_UNUSED are sources that are left out.
 set(PSGD_BLAS auto CACHE STRING "auto, openblas, or none: products by our own kernels, for a C compiler and nothing else")
 set_property(CACHE PSGD_BLAS PROPERTY STRINGS auto openblas none)
+set(PSGD_BLAS_ARCHIVES "" CACHE STRING "static CBLAS and LAPACKE to put inside libpsgd.so, as scripts/wheel does")
 set(PSGD_BLAS_TARGETS "")
 set(PSGD_BLAS_LIBRARIES "")
 set(PSGD_BLAS_FLAGS "")
 
 if(PSGD_BLAS STREQUAL "none")
   set(PSGD_BLAS_UNUSED la/openblas.c la/matrix/cblas.c)
+elseif(PSGD_BLAS_ARCHIVES)
+  set(PSGD_BLAS_UNUSED la/matrix/no_blas.c)
+  find_path(LAPACKE_INCLUDE lapacke.h)
+  find_path(CBLAS_INCLUDE cblas.h)
+  set(PSGD_BLAS_TARGETS ${PSGD_BLAS_ARCHIVES} "-Wl,--exclude-libs,ALL" m) # their symbols are not ours to export
 elseif(PSGD_BLAS MATCHES "^(auto|openblas)$")
   set(PSGD_BLAS_UNUSED la/matrix/no_blas.c)
   find_library(LAPACKE_LIBRARY lapacke)

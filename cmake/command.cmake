@@ -47,6 +47,10 @@ if(NOT PSGD_BLAS STREQUAL "none")
   target_compile_definitions(psgd_app PRIVATE PSGD_CBLAS) # psgd bench compares with its products
 endif()
 target_link_libraries(psgd_app PUBLIC psgd_private PkgConfig::CJSON PkgConfig::TURBOJPEG ZLIB::ZLIB ${CMAKE_DL_LIBS} m)
+if(PSGD_HAVE_MPI)
+  target_compile_definitions(psgd_app PRIVATE PSGD_HAVE_MPI)
+  target_link_libraries(psgd_app PUBLIC psgd_mpi_static)
+endif()
 execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --short HEAD OUTPUT_VARIABLE PSGD_COMMIT
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(PSGD_COMMIT)

@@ -4,11 +4,16 @@ add_library(psgd_flags INTERFACE)
 target_compile_options(psgd_flags INTERFACE
                        -Wall -Wextra -Wpedantic -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -Wwrite-strings
                        -Wpointer-arith $<$<BOOL:${PSGD_WERROR}>:-Werror>
+                       # A loop that stays scalar is no fault, and what an initialiser leaves out is zero.
+                       "$<$<C_COMPILER_ID:Clang>:-Wno-pass-failed;-Wno-missing-field-initializers>"
                        -ffp-contract=off -fno-math-errno -fno-semantic-interposition $<$<CONFIG:>:-O2>)
 if(PSGD_SANITIZE)
   target_compile_options(psgd_flags INTERFACE -fsanitize=${PSGD_SANITIZE} -fno-sanitize-recover=all
                          -fno-omit-frame-pointer -O1 -g)
   target_link_options(psgd_flags INTERFACE -fsanitize=${PSGD_SANITIZE})
+endif()
+if(PSGD_FUZZ)
+  target_compile_options(psgd_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # C17 with POSIX (fsync, rename, pthreads), for this target and not for a parent project.

@@ -4,7 +4,7 @@
 # compiled once for float and once for double; those of la/kernel once more for each instruction set.
 include(CheckCCompilerFlag)
 
-set(PSGD_LAYERS core la group precond optim graph)
+set(PSGD_LAYERS core la comm group precond optim graph)
 
 function(psgd_object name)
   add_library(${name} OBJECT ${ARGN})
@@ -49,7 +49,10 @@ function(psgd_add_layers)
   set(objects $<TARGET_OBJECTS:psgd_untyped>)
 
   set(isas portable)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(kernel_flags -O3)
+  if(PSGD_FUZZ) # formats are what is looked at: kernels need not be fast, and compile slowly with clang's sanitizers
+    set(kernel_flags -O1)
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND isas avx2 avx512)
     set(flags_avx2 -mavx2 -mfma)
     set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
@@ -64,7 +67,7 @@ function(psgd_add_layers)
     foreach(isa ${isas})
       psgd_typed(psgd_kernel_${dtype}_${isa} ${dtype} ${kernels})
       target_compile_definitions(psgd_kernel_${dtype}_${isa} PRIVATE PSGD_ISA=${isa})
-      target_compile_options(psgd_kernel_${dtype}_${isa} PRIVATE -O3 ${flags_${isa}})
+      target_compile_options(psgd_kernel_${dtype}_${isa} PRIVATE ${kernel_flags} ${flags_${isa}})
       list(APPEND objects $<TARGET_OBJECTS:psgd_kernel_${dtype}_${isa}>)
     endforeach()
   endforeach()

@@ -15,24 +15,33 @@ const char *cli_value(const cli_args *args, const char *name)
 
 int cli_optimizer_option(int index, psgd_option_info *option)
 {
-    return psgd_optimizer_option(NULL, index, option);
+    if (!psgd_optimizer_option(NULL, index, option)) return 0;
+    if (!*option->default_value) memcpy(option->default_value, "by method", sizeof "by method");
+    return 1;
+}
+
+/* The learning rate, and whatever is not as for sgd. */
+static void put_defaults(const char *method, text *to)
+{
+    psgd_option_info own, plain;
+    psgd__text_add(to, "  %-12s", method);
+    for (int i = 0; psgd_optimizer_option(method, i, &own); i++) {
+        psgd_optimizer_option("sgd", i, &plain);
+        bool same = !strcmp(own.default_value, plain.default_value), lr = !strcmp(own.name, "lr");
+        if (lr || !same) psgd__text_add(to, "%s %s %s", lr ? "" : ",", own.name, own.default_value);
+    }
+    psgd__text_add(to, "\n");
 }
 
 void cli_method_defaults(const cli_verb *verb, text *to)
 {
-    psgd_option_info common, own;
     bool has = false;
     for (int k = 0; verb->options[k]; k++) has = has || verb->options[k] == cli_optimizer_option;
-    for (int m = 0; has && psgd_method_name(m); m++) {
-        psgd__text_add(to, "  %-12s", psgd_method_name(m));
-        const char *before = " ";
-        for (int i = 0; psgd_optimizer_option(NULL, i, &common); i++) {
-            if (*common.default_value || !psgd_optimizer_option(psgd_method_name(m), i, &own)) continue;
-            if (!*own.default_value) continue;
-            psgd__text_add(to, "%s%s %s", before, own.name, own.default_value);
-            before = ", ";
-        }
-        psgd__text_add(to, "\n");
+    if (!has) return;
+    put_defaults("psgd-newton", to);
+    put_defaults("psgd-fisher", to);
+    for (int m = 0; psgd_method_name(m); m++) {
+        if (strcmp(psgd_method_name(m), "psgd") != 0) put_defaults(psgd_method_name(m), to);
     }
 }
 

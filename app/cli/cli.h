@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/ranks.h"
 #include "core/options.h"
 #include <psgd/psgd.h>
 
@@ -35,6 +36,7 @@ typedef struct cli_verb {
     option_source *options[CLI_MAX_SOURCES + 1];
     const char *sections[CLI_MAX_SOURCES]; /* OPTIONAL: the heading of each source in --help and the manual */
     const char *more;                      /* text after the flags in --help; may be NULL */
+    bool ranks;                            /* may run on several ranks, under mpirun */
     psgd_status (*run)(const cli_args *args);
 } cli_verb;
 

@@ -94,13 +94,19 @@ static const cli_flag flags[] = {
     {"time", "SHARE", "plan: flops of a fit and a step, as a share of --gradient-flops [any]"},
     {"gradient-flops", "N", "plan: flops of one gradient"},
     {"max-factor", "N", "plan: the largest triangle that a mode gets [8192]"},
+    {"ranks", "N", "plan: what 1, 2, 4, .. N ranks hold, move and take; with a SPEC: of that group for all tensors"},
+    {"products", "SHARE", "ranks: steps with a Hessian-vector product [1]"},
+    {"gflops", "X", "ranks: speed of a rank, 10^9 flops a second [50]"},
+    {"gigabytes", "X", "ranks: what a rank can send or receive, 10^9 bytes a second [1]"},
+    {"latency", "X", "ranks: of a message, microseconds [20]"},
     {"load", "FILE", "a shared object with groups of your own; may be given several times"},
     {0},
 };
 
 const cli_verb verb_group = {
     .name = "group",
-    .usage = "psgd group [--check | --draw FILE] SPEC --shape D1xD2x.. | psgd group --plan --shapes S1,S2,.. | psgd "
+    .usage = "psgd group [--check | --draw FILE] SPEC --shape D1xD2x.. | psgd group --plan [SPEC --ranks N] --shapes "
+             "S1,S2,.. | psgd "
              "group --list",
     .summary = "Show the tree of a group spec, its elements, bytes and flops; check its laws, draw it, plan groups",
     .flags = flags,

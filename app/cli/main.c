@@ -36,25 +36,40 @@ static psgd_status run(int argc, char **argv, int *code)
         return PSGD_OK;
     }
     for (int i = 0; i < VERB_COUNT; i++) {
-        if (!strcmp(first, verbs[i]->name)) return cli_run(verbs[i], argc - 2, argv + 2, code);
+        if (!strcmp(first, verbs[i]->name)) {
+            if (psgd_comm_size(cli_comm()) > 1 && !verbs[i]->ranks) {
+                return cli_wrong_use("psgd %s runs on one rank; mpirun is for psgd train, resume and paper", first);
+            }
+            return cli_run(verbs[i], argc - 2, argv + 2, code);
+        }
         names[i] = verbs[i]->name;
     }
     return cli_wrong_use("there is no verb '%s'%s; psgd --help lists them", first,
                          psgd__suggest("", first, names, VERB_COUNT).words);
 }
 
+/* Why the command has failed, once. What a trainer says all ranks know already; of anything else they must be told. */
+static void tell(psgd_status *status)
+{
+    psgd_comm *comm = cli_comm();
+    if (strncmp(psgd_last_error(), "rank ", 5) != 0) *status = psgd_comm_agree(comm, *status);
+    if (psgd_comm_rank(comm) == 0) fprintf(stderr, "psgd: %s\n", psgd_last_error());
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
     int code = EXIT_SUCCESS;
-    psgd_status status = run(argc, argv, &code);
+    psgd_status status = cli_comm_open();
+    if (status == PSGD_OK) status = run(argc, argv, &code);
     if (status != PSGD_OK) {
-        fprintf(stderr, "psgd: %s\n", psgd_last_error());
+        tell(&status);
         code = status == PSGD_ERR_SPEC || status == PSGD_ERR_ARGUMENT ? EXIT_WRONG_USE : EXIT_FAILURE;
     }
     if (fflush(stdout) || ferror(stdout)) {
         fputs("psgd: the output could not be written; is the disk full?\n", stderr);
         if (code == EXIT_SUCCESS) code = EXIT_FAILURE;
     }
+    cli_comm_close();
     return code;
 }

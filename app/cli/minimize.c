@@ -1,11 +1,13 @@
 /* psgd minimize: built-in and user's functions, one method or a table of several. */
 #include "cli/cli.h"
+#include "cli/minimize_check.h"
 #include "core/file.h"
 #include "core/memory.h"
 #include "problem/problem.h"
 #include "problem/contest.h"
 #include "problem/user_function.h"
 #include "report/metrics.h"
+#include "report/progress.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +51,8 @@ static psgd_status open_built_in(const char *name, int64_t n, subject *s)
 {
     PSGD_TRY(psgd__problem_create(NULL, name, n, &s->built_in));
     s->contest.n = psgd__problem_size(s->built_in);
-    s->function = (psgd_function){psgd__problem_evaluate, psgd__problem_product, s->built_in};
+    s->function = (psgd_function){
+        .evaluate = psgd__problem_evaluate, .product = psgd__problem_product, .data = s->built_in};
     s->start = psgd__alloc(NULL, s->contest.n, sizeof(double));
     if (!s->start) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the start");
     psgd__problem_start(s->built_in, s->start);
@@ -99,15 +102,20 @@ static const char *ending(const contest_mark *last, const char *otherwise, const
     return last->converged ? converged : last->diverged ? diverged : otherwise;
 }
 
-/* The log of a run, with --out: every iteration up to 1000, further ones more and more apart. */
+/* A run as it is shown, and, with --out, its log: every iteration up to 1000, further ones more and more apart. */
 typedef struct record {
-    metrics_log *log;
+    progress bar;
+    int64_t iterations;
+    metrics_log *log; /* NULL without --out */
     psgd_status status;
 } record;
 
-static void write_point(void *data, const contest_mark *now)
+static void note_point(void *data, const contest_mark *now)
 {
     record *self = data;
+    psgd__progress_note(&self->bar, "value %.6g, gradient %.1e", now->value, now->gradient_norm);
+    psgd__progress_show(&self->bar, now->iteration, self->iterations);
+    if (!self->log) return;
     metric values[] = {{"loss", now->value}, {"gradient_norm", now->gradient_norm}};
     metrics_time when = {now->iteration, (double)now->iteration, now->seconds};
     if (self->status != PSGD_OK || now->iteration % (1 + now->iteration / 1000) != 0) return;
@@ -137,13 +145,12 @@ typedef struct default_list {
 static void find_defaults(const char *method, const cli_args *args, default_list *to)
 {
     bool minimize = psgd__contest_is_minimize(method);
-    const char *name = !strncmp(method, "psgd-", 5) ? "psgd" : !strcmp(method, "gd") ? "sgd" : method;
+    const char *name = !strcmp(method, "gd") ? "sgd" : method;
     for (int i = 0; to->count < 128; i++) {
         psgd_option_info *option = &to->option[to->count];
         if (!(minimize ? psgd_minimize_option(i, option) : psgd_optimizer_option(name, i, option))) break;
         if (cli_value(args, option->name) || !*option->default_value) continue;
-        const char *value = strcmp(option->name, "criterion") || name == method ? option->default_value : method + 5;
-        to->list[to->count++] = (metrics_setting){option->name, value};
+        to->list[to->count++] = (metrics_setting){option->name, option->default_value};
     }
 }
 
@@ -169,10 +176,12 @@ static psgd_status open_log(const subject *s, const char *method, const cli_args
 static psgd_status run_logged(const subject *s, const char *method, psgd_options *options, const cli_args *args,
                               double *x, contest_mark *last)
 {
-    record to = {0};
-    if (!cli_value(args, "out")) return psgd__contest_run(&s->contest, method, options, NULL, NULL, x, last);
-    PSGD_TRY(open_log(s, method, args, &to.log));
-    psgd_status status = psgd__contest_run(&s->contest, method, options, write_point, &to, x, last);
+    record to = {.iterations = s->contest.iterations};
+    if (cli_value(args, "out")) PSGD_TRY(open_log(s, method, args, &to.log));
+    psgd__progress_start(&to.bar, stderr, "iteration");
+    psgd_status status = psgd__contest_run(&s->contest, method, options, note_point, &to, x, last);
+    psgd__progress_end(&to.bar);
+    if (!to.log) return status;
     if (status == PSGD_OK) status = to.status;
     if (status == PSGD_OK) status = write_final(to.log, last);
     psgd__metrics_close(to.log);
@@ -193,8 +202,8 @@ static psgd_status run_one(const subject *s, const char *method, const cli_args 
             fprintf(stderr, "psgd: warning: %lld steps were skipped: %s\n", (long long)last.skipped, last.why);
         }
         printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n",
-               ending(&last, "not converged", "converged", "diverged"), (long long)last.iteration,
-               (long long)last.evaluations, (long long)last.products, last.seconds);
+               ending(&last, last.ending ? last.ending : "not converged", "converged", "diverged"),
+               (long long)last.iteration, (long long)last.evaluations, (long long)last.products, last.seconds);
         printf("value    %.15g\ngradient %.3g\n", last.value, last.gradient_norm);
         for (int64_t i = 0; i < s->contest.n && i < 20; i++) printf("x[%lld] %.15g\n", (long long)i, x[i]);
         if (s->contest.n > 20) printf("... %lld more\n", (long long)s->contest.n - 20);
@@ -281,7 +290,9 @@ static psgd_status run(const cli_args *args)
     if (path && n) return cli_wrong_use("--n is for built-in functions; the shared object says its own size");
     psgd_status status = path ? open_own(path, &s) : open_built_in(args->positional[0], n, &s);
     s.contest.function = &s.function;
-    if (status == PSGD_OK) {
+    if (status == PSGD_OK && cli_value(args, "check")) {
+        status = cli_check_gradient(&s.function, s.contest.n, s.contest.start, args->code);
+    } else if (status == PSGD_OK) {
         status = entries ? run_table(&s, entries, args) : run_one(&s, method ? method : "minimize", args);
     }
     close_subject(&s);
@@ -293,6 +304,7 @@ static const cli_flag flags[] = {
     {"function", "FILE.so", "a function of your own, see below"},
     {"n", "N", "number of unknowns, where the function has a choice"},
     {"method", "NAME", "minimize, psgd, sgd, momentum, adam, lbfgs, ... [minimize]"},
+    {"check", NULL, "compare gradient and product with differences at the start, and name the worst entry"},
     {"out", "DIR", "folder for the log of the run, as psgd report reads it; not with --compare"},
     {"compare", "LIST", "a table: methods with commas between them, each with its options as in sgd:lr=0.01"},
     {0},
@@ -312,6 +324,6 @@ const cli_verb verb_minimize = {
         "      gradient may be NULL\n"
         "  int psgd_function_product(int64_t n, const double *x, const double *v, double *h);  optional: h <- Hv\n\n"
         "  psgd minimize rosenbrock\n"
-        "  psgd minimize wood --compare gd:lr=0.001,momentum:lr=0.001,lbfgs,newton-cg,psgd-newton:group=tri,minimize\n",
+        "  psgd minimize beale --compare gd:lr=0.01,momentum:lr=0.01,lbfgs,newton-cg,minimize\n",
     .run = run,
 };

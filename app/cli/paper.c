@@ -114,6 +114,7 @@ static psgd_status run(const cli_args *args)
         return cli_wrong_use("--%s is no flag of psgd paper rosenbrock, which takes --out and --search", args->name[i]);
     }
     const char *out = cli_value(args, "out");
+    if (psgd_comm_size(cli_comm()) > 1) return cli_wrong_use("psgd paper rosenbrock runs on one rank");
     return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
 }
 
@@ -132,6 +133,7 @@ static const cli_flag flags[] = {
     {"embedding-dropout", "P", "wikitext2: on the embedding, where the paper has none [0]"},
     {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
     {"batch", "N", "wikitext2: columns of text [20]; imagenet: images of a step [128]"},
+    {"micro-batches", "N", "parts of a batch, as in psgd train [1; 8 under mpirun]"},
     {"back", "N", "wikitext2: steps back in time [35]"},
     {"untied", NULL, "wikitext2: embedding and decoder have a matrix each, the gradient of the former is row-sparse"},
     {"rows", "exact|lazy|whole", "wikitext2 --untied: PSGD's fit of absent rows; whole: dense gradients [exact]"},
@@ -161,6 +163,7 @@ const cli_verb verb_paper = {
         "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ... | psgd "
         "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
     .summary = "Reproduce an experiment of the paper",
+    .ranks = true,
     .flags = flags,
     .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
             "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"

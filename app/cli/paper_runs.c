@@ -99,6 +99,9 @@ static psgd_status read_choice(const cli_args *args, const paper_experiment *exp
         const char *value = cli_value(args, experiment->flags[i]);
         if (value) to->given[to->given_count++] = (train_setting){experiment->flags[i], *value ? value : "yes"};
     }
+    if (cli_comm() && !cli_value(args, "micro-batches")) {
+        to->given[to->given_count++] = (train_setting){"micro-batches", "8"};
+    }
     for (int i = 0; fit[i]; i++) {
         const char *value = cli_value(args, fit[i]);
         if (value) to->fit[to->fit_count++] = (train_setting){fit[i], value};
@@ -141,18 +144,19 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
     trainer *self = NULL;
     bool stopped = false;
     snprintf(folder, sizeof folder, "%s/%s", out, method->name);
-    PSGD_TRY(psgd__paper_open(NULL, experiment, choice, method, folder, &self));
+    PSGD_TRY(psgd__paper_open(NULL, cli_comm(), experiment, choice, method, folder, &self));
     const char *note = psgd__trainer_state(self).note;
     if (first && *note) puts(note);
     if (first) print_titles(experiment, *note);
     fflush(stdout);
-    fprintf(stderr, "%s: needs about %.0f MB of memory\n", folder, psgd__trainer_memory(self) / 1e6);
+    bool first_rank = psgd_comm_rank(cli_comm()) == 0;
+    if (first_rank) fprintf(stderr, "%s: needs about %.0f MB of memory\n", folder, psgd__trainer_memory(self) / 1e6);
     psgd_status status = cli_run_trainer(self, stderr, &stopped);
     psgd__trainer_free(self);
     PSGD_TRY(status);
     /* An interrupt is no wrong use: the status of the command is that of psgd train. */
     if (stopped) return psgd__fail(PSGD_ERR_CALLBACK, "stopped; the same command resumes %s", folder);
-    return print_line(experiment, method->name, folder);
+    return psgd_comm_agree(cli_comm(), first_rank ? print_line(experiment, method->name, folder) : PSGD_OK);
 }
 
 /* What the run of a method is, without running it. */
@@ -163,7 +167,7 @@ static psgd_status describe_method(const paper_experiment *experiment, const pap
     trainer *self = NULL;
     text lines = {0};
     snprintf(folder, sizeof folder, "%s/%s", out, method->name);
-    PSGD_TRY(psgd__paper_open(NULL, experiment, choice, method, folder, &self));
+    PSGD_TRY(psgd__paper_open(NULL, cli_comm(), experiment, choice, method, folder, &self));
     psgd_status status = psgd__trainer_describe(self, &lines);
     if (status == PSGD_OK) printf("%s%s\n%s", first ? "" : "\n", method->name, lines.chars);
     psgd__text_free(&lines);
@@ -198,11 +202,12 @@ psgd_status cli_paper_runs(const cli_args *args, const paper_experiment *experim
         for (int i = 0; i < count; i++) PSGD_TRY(describe_method(experiment, &choice, methods[i], out, i == 0));
         return PSGD_OK;
     }
-    psgd_status status = psgd__folder_create(out, &created);
+    bool first_rank = psgd_comm_rank(cli_comm()) == 0;
+    psgd_status status = psgd_comm_agree(cli_comm(), first_rank ? psgd__folder_create(out, &created) : PSGD_OK);
     for (int i = 0; status == PSGD_OK && i < count; i++) {
         status = run_method(experiment, &choice, methods[i], out, i == 0);
     }
-    if (status == PSGD_OK && experiment->report) status = cli_write_report(out);
-    if (status != PSGD_OK) psgd__folder_remove(out, created); /* where it is still empty */
+    if (status == PSGD_OK && experiment->report && first_rank) status = cli_write_report(out);
+    if (status != PSGD_OK && first_rank) psgd__folder_remove(out, created); /* where it is still empty */
     return status;
 }

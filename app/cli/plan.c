@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "cli/plan.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +90,21 @@ static void show(const shapes *s, const psgd_plan *plan, psgd_dtype dtype)
            (double)psgd_plan_total_bytes(plan) / parameters, psgd_plan_total_flops(plan));
 }
 
+/* With --ranks the groups may also be given: one spec for all. */
+static psgd_status show_ranks(const cli_args *args, const psgd_context *context, const shapes *s, const psgd_plan *plan,
+                              psgd_dtype dtype)
+{
+    static const char *specs[MAX_TENSORS];
+    int64_t ranks = 0;
+    if (!cli_value(args, "ranks")) return PSGD_OK;
+    PSGD_TRY(cli_count(args, "ranks", &ranks));
+    for (int t = 0; t < s->count; t++) {
+        specs[t] = args->positional_count ? args->positional[0] : psgd_plan_spec(plan, t);
+    }
+    plan_tensors all = {context, dtype, s->count, s->ndim, s->each, specs};
+    return cli_plan_ranks(args, &all, ranks);
+}
+
 psgd_status cli_plan(const cli_args *args, const psgd_context *context)
 {
     static shapes s;
@@ -99,13 +114,17 @@ psgd_status cli_plan(const cli_args *args, const psgd_context *context)
     psgd_plan *plan = NULL;
     if (!word) word = cli_value(args, "shape");
     if (!word) return cli_wrong_use("psgd group --plan needs --shapes, as in --shapes 96x364,256x2401");
-    if (args->positional_count) return cli_wrong_use("psgd group --plan chooses the group; leave out the SPEC");
+    bool given = args->positional_count == 1 && cli_value(args, "ranks");
+    if (args->positional_count && !given) {
+        return cli_wrong_use("psgd group --plan chooses the group; leave out the SPEC, which is for --ranks");
+    }
     PSGD_TRY(read_shapes(word, &s));
     PSGD_TRY(cli_dtype(args, &dtype));
     PSGD_TRY(psgd_options_create(context, &options));
     psgd_status status = read_options(args, options);
     if (status == PSGD_OK) status = psgd_plan_create(context, s.count, s.ndim, s.each, dtype, options, &plan);
-    if (status == PSGD_OK) show(&s, plan, dtype);
+    if (status == PSGD_OK && !given) show(&s, plan, dtype);
+    if (status == PSGD_OK) status = show_ranks(args, context, &s, plan, dtype);
     psgd_plan_free(plan);
     psgd_options_free(options);
     return status;

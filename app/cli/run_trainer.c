@@ -62,6 +62,7 @@ psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
     psgd__progress_start(&shown.bar, stderr, "step");
     train_watch watch = {
         .step = show_step, .epoch = show_epoch, .warn = show_warning, .data = &shown, .stop = &interrupted};
+    if (psgd_comm_rank(cli_comm()) > 0) watch = (train_watch){.stop = &interrupted}; /* rank 0 shows */
     psgd_status status = psgd__trainer_run(self, &watch, stopped);
     psgd__progress_end(&shown.bar);
     if (status == PSGD_OK) cli_report_reading(self, lines);

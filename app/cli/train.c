@@ -13,13 +13,16 @@ static psgd_status open_run(const cli_args *args, bool is_new, trainer **self)
     train_setting settings[TRAIN_MAX_SETTINGS];
     const char *first = args->positional[0], *weights = cli_value(args, "weights");
     int count = 0;
-    for (int i = 0; i < args->flag_count && count < TRAIN_MAX_SETTINGS - 1; i++) {
+    for (int i = 0; i < args->flag_count && count < TRAIN_MAX_SETTINGS - 2; i++) {
         bool own = !strcmp(args->name[i], "dry-run") || !strcmp(args->name[i], "weights");
         if (!own) settings[count++] = (train_setting){args->name[i], args->value[i]};
     }
-    if (!is_new) return psgd__trainer_resume(NULL, first, count, settings, self);
+    if (!is_new) return psgd__trainer_resume(NULL, cli_comm(), first, count, settings, self);
     settings[count++] = (train_setting){"model", first};
-    PSGD_TRY(psgd__trainer_create(NULL, count, settings, self));
+    if (cli_comm() && !cli_value(args, "micro-batches") && count < TRAIN_MAX_SETTINGS) {
+        settings[count++] = (train_setting){"micro-batches", "8"};
+    }
+    PSGD_TRY(psgd__trainer_create(NULL, cli_comm(), count, settings, self));
     return weights ? psgd__trainer_load_weights(*self, weights) : PSGD_OK;
 }
 
@@ -29,6 +32,10 @@ static psgd_status run_trainer(const cli_args *args, trainer *self)
     bool stopped;
     train_state now = psgd__trainer_state(self);
     if (*now.note) puts(now.note);
+    if (now.step > 0 && now.step >= now.total) {
+        printf("%s has made all of its steps, %lld; --epochs or --steps with more of them continues it\n",
+               now.folder ? now.folder : "the run", (long long)now.step);
+    }
     PSGD_TRY(cli_run_trainer(self, stdout, &stopped));
     if (!stopped) return PSGD_OK;
     printf("stopped after step %lld", (long long)psgd__trainer_state(self).step);
@@ -114,6 +121,7 @@ const cli_verb verb_train = {
     .usage = "psgd train MODEL --data SOURCE [--optimizer NAME] [--out DIR] [options]",
     .summary = "Train a model",
     .flags = train_flags,
+    .ranks = true,
     TRAIN_OPTIONS,
     .more =
         "Models: logistic, mlp, autoencoder, factors (pairs), lenet5, alexnet (images), rnn, lstm (sequences), lm (a "
@@ -130,9 +138,8 @@ const cli_verb verb_train = {
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
         "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"
         "  markov             lm: a synthetic language of known entropy; markov:WORDS,FOLLOWERS,LENGTH,SEED\n\n"
-        "  psgd train lenet5 --data digits --optimizer psgd-newton --group 'kron(tri,tri)' --lr 0.1 --lr-end 0.001 \\\n"
-        "      --clip 0.1 --clip-by sqrt --l2 1e-6 --out run\n"
-        "  psgd train lm --data text:DIR --optimizer psgd-newton --group scan --init first --lr 0.1 --out run\n",
+        "  psgd train lenet5 --data digits --l2 1e-6 --out run\n"
+        "  psgd train lm --data text:DIR --dropout 0.35 --epochs 5 --out run\n",
     .run = train,
 };
 
@@ -140,6 +147,7 @@ const cli_verb verb_resume = {
     .name = "resume",
     .usage = "psgd resume RUN [options that replace those of the run]",
     .summary = "Resume a run from its checkpoint",
+    .ranks = true,
     TRAIN_OPTIONS,
     .run = resume,
 };

@@ -91,7 +91,8 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
     PSGD_TRY(psgd_graph_create(context, dtype, graph));
     model_nodes m = kind->build(*graph, shape, settings);
     if (settings->l2 > 0) m.loss = penalised(*graph, m.loss, settings->l2);
-    bool fits = settings->parameters == 0 || settings->parameters == psgd_graph_parameters(*graph);
+    /* A graph without a loss has failed on its way, and finish says why. */
+    bool fits = m.loss < 0 || settings->parameters == 0 || settings->parameters == psgd_graph_parameters(*graph);
     psgd_status status = fits ? psgd_graph_finish(*graph, m.loss)
                               : psgd__fail(PSGD_ERR_FORMAT, "%lld parameters do not fit the settings, which make %lld",
                                            (long long)settings->parameters, (long long)psgd_graph_parameters(*graph));

@@ -7,7 +7,7 @@
 
 #include "train/checkpoint.h"
 
-#define LANGUAGE_FIT "optimizer=psgd;lr=0.1;step=0.01;damping=0;init-scale=1;clip=100;criterion="
+#define LANGUAGE_FIT "optimizer=psgd;lr=0.1;defaults=paper;step=0.01;damping=0;init-scale=1;clip=100;criterion="
 
 /* lambda^2 = 1e-12 under the root, as in sections 6.1 and 7.3. */
 #define LAMBDA "epsilon=1e-6;epsilon-inside=yes"
@@ -30,8 +30,8 @@ static const paper_method language_methods[] = {
     {0},
 };
 
-#define IMAGENET_FISHER "optimizer=psgd-fisher;lr=5e-5;step=0.01;init-scale=0.1;damping=0.001;group="
-#define IMAGENET_NEWTON "optimizer=psgd-newton;lr=0.01;step=0.01;init-scale=0.1;group="
+#define IMAGENET_FISHER "optimizer=psgd-fisher;lr=5e-5;defaults=paper;step=0.01;init-scale=0.1;damping=0.001;group="
+#define IMAGENET_NEWTON "optimizer=psgd-newton;lr=0.01;defaults=paper;step=0.01;init-scale=0.1;group="
 
 /* Section 7.2. It names no lambda for Adam. */
 static const paper_method imagenet_methods[] = {
@@ -54,8 +54,8 @@ static const paper_experiment experiments[] = {
      .common = "model=lm;layers=2;batch=20;back=35;seed=1;log-every=20;checkpoint-every=500;lr-schedule=plateau",
      .variant = {"task=wikitext2;hidden=200;dropout=0.2;epochs=1",
                  "task=synthetic language;hidden=50;dropout=0;epochs=2"},
-     .flags = {"epochs", "steps", "lr", "dropout", "embedding-dropout", "hidden", "batch", "back", "untied", "seed",
-               "log-every", "checkpoint-every"},
+     .flags = {"epochs", "steps", "lr", "dropout", "embedding-dropout", "hidden", "batch", "micro-batches", "back",
+               "untied", "seed", "log-every", "checkpoint-every"},
      .may_change = {"data"}, /* the vocabulary tells another text */
      .columns = {{"valid ppl", "valid_perplexity", 12, 2, 0, 1},
                  {"test ppl", "test_perplexity", 12, 2, 0, 1},
@@ -68,8 +68,8 @@ static const paper_experiment experiments[] = {
                "log-every=20;checkpoint-every=1000",
      .variant = {"task=AlexNet;size=full;height=227;width=227;resize=256",
                  "task=AlexNet, small;size=small;height=32;width=32;resize=32"},
-     .flags = {"epochs", "steps", "lr", "dropout", "batch", "seed", "log-every", "checkpoint-every", "cache", "truth",
-               "decode-threads", "random-crop", "mirror"},
+     .flags = {"epochs", "steps", "lr", "dropout", "batch", "micro-batches", "seed", "log-every", "checkpoint-every",
+               "cache", "truth", "decode-threads", "random-crop", "mirror"},
      .columns = {{"test loss", "test_loss", 10, 4, 0, 1},
                  {"top-1 %", "test_error", 8, 2, 100, -100},
                  {"top-5 %", "test_top5_error", 8, 2, 100, -100},
@@ -169,7 +169,7 @@ static psgd_status check_same(const paper_experiment *experiment, const checkpoi
                       file->folder);
 }
 
-psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment *experiment,
+psgd_status psgd__paper_open(const psgd_context *context, psgd_comm *comm, const paper_experiment *experiment,
                              const paper_choice *choice, const paper_method *method, const char *folder,
                              trainer **opened)
 {
@@ -178,7 +178,7 @@ psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment
     checkpoint file;
     collect(experiment, choice, method, folder, &all);
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
-    if (access(path, F_OK) != 0) return psgd__trainer_create(context, all.count, all.list, opened);
+    if (access(path, F_OK) != 0) return psgd__trainer_create(context, comm, all.count, all.list, opened);
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
     if (status == PSGD_OK) status = check_same(experiment, &file, &all);
     psgd__checkpoint_close(&file);
@@ -186,5 +186,5 @@ psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment
     for (int i = 0; i < all.count; i++) {
         if (may_change(experiment, all.list[i].name)) set(&changed, all.list[i].name, all.list[i].value);
     }
-    return psgd__trainer_resume(context, folder, changed.count, changed.list, opened);
+    return psgd__trainer_resume(context, comm, folder, changed.count, changed.list, opened);
 }

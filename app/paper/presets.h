@@ -41,7 +41,7 @@ typedef struct paper_choice {
 
 /* The run of a method in a folder: a new one, or the one that is there, which must have been made with the same
  * settings but for how long it runs, what it logs and how data is read. */
-psgd_status psgd__paper_open(const psgd_context *context, const paper_experiment *experiment,
+psgd_status psgd__paper_open(const psgd_context *context, psgd_comm *comm, const paper_experiment *experiment,
                              const paper_choice *choice, const paper_method *method, const char *folder,
                              trainer **opened);
 

@@ -4,10 +4,9 @@
 #include <math.h>
 
 static const char *const none[] = {NULL};
-static const char *const fisher[] = {"criterion", "fisher", "damping", "0.1",        "step", "0.01", "norm",
-                                     "max",       "group",  "tri",     "init-scale", "0.1",  NULL};
-static const char *const newton[] = {"criterion", "newton", "step",       "0.2", "norm", "max",
-                                     "group",     "tri",    "init-scale", "0.1", NULL};
+#define COMMON "defaults", "paper", "norm", "max", "group", "tri", "init-scale", "0.1", NULL
+static const char *const fisher[] = {"criterion", "fisher", "damping", "0.1", "step", "0.01", COMMON};
+static const char *const newton[] = {"criterion", "newton", "step", "0.2", COMMON};
 
 const rosenbrock_method psgd__rosenbrock_methods[ROSENBROCK_METHODS] = {
     {"gradient descent", "sgd", 0.002, none}, {"momentum", "momentum", 0.002, none},

@@ -1,6 +1,7 @@
 /* What comes out of the runs on Rosenbrock's function: a table, logs for psgd report, the figure. */
 #include "core/file.h"
 #include "core/memory.h"
+#include "core/text.h"
 #include "paper/rosenbrock.h"
 #include "report/metrics.h"
 #include "report/plot.h"
@@ -23,8 +24,8 @@ static psgd_status write_csv(const rosenbrock_runs *runs, const char *folder)
         for (int seed = 0; seed < ROSENBROCK_SEEDS; seed++) {
             for (int i = 0; i < POINTS && status == PSGD_OK; i++) {
                 char row[96];
-                int length = snprintf(row, sizeof row, "%s,%d,%d,%.17g\n", psgd__rosenbrock_methods[m].name, seed, i,
-                                      (*runs)[m][seed][i]);
+                int length = psgd__print(row, sizeof row, "%s,%d,%d,%.17g\n", psgd__rosenbrock_methods[m].name, seed, i,
+                                         (*runs)[m][seed][i]);
                 status = psgd__file_write(&file, row, length);
             }
         }
@@ -40,7 +41,7 @@ static psgd_status write_log(const rosenbrock_runs *runs, int index, const char 
     char lr[32];
     metrics_setting settings[16] = {{"lr", lr}, {"values", "medians over the seeds"}};
     int count = 2;
-    snprintf(lr, sizeof lr, "%g", method->lr);
+    psgd__print(lr, sizeof lr, "%g", method->lr);
     for (const char *const *at = method->options; *at && count < 16; at += 2) {
         settings[count++] = (metrics_setting){at[0], at[1]};
     }

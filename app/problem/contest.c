@@ -57,7 +57,11 @@ static psgd_status run_minimize(const contest *c, psgd_options *options, contest
     PSGD_TRY(psgd_options_set_number(options, "tolerance", c->tolerance));
     PSGD_TRY(psgd_options_set_number(options, "max-iterations", (double)c->iterations));
     w.began = psgd__seconds();
-    return psgd_minimize(NULL, c->n, x, c->function, options, watch_minimize, &w, &result);
+    PSGD_TRY(psgd_minimize(NULL, c->n, x, c->function, options, watch_minimize, &w, &result));
+    last->evaluations = result.evaluations;
+    last->products = result.products;
+    last->ending = psgd_outcome_text(result.outcome);
+    return PSGD_OK;
 }
 
 /* A psgd_function as the one-tensor objective of an optimizer. */
@@ -107,13 +111,7 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
 
 static psgd_status create(const contest *c, const char *method, psgd_options *options, psgd_optimizer **optimizer)
 {
-    static const char *const names[][3] = {
-        {"gd", "sgd", NULL}, {"psgd-newton", "psgd", "newton"}, {"psgd-fisher", "psgd", "fisher"}};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(method, names[i][0])) continue;
-        method = names[i][1];
-        if (names[i][2]) PSGD_TRY(psgd_options_set(options, "criterion", names[i][2]));
-    }
+    if (!strcmp(method, "gd")) method = "sgd";
     psgd_objective objective = {
         .gradient = gradient_of, .product = c->function->product ? product_of : NULL, .data = (void *)c};
     psgd_tensor tensor = {.ndim = 1, .shape = &c->n};

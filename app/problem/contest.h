@@ -22,6 +22,7 @@ typedef struct contest_mark {
     bool diverged;   /* the last mark of a run that psgd_diverged has ended, or too many skipped steps in a row */
     int64_t skipped; /* steps; why is the reason of the last of them */
     char why[160];
+    const char *ending; /* psgd_minimize: how it ended, once it has; else NULL */
 } contest_mark;
 
 typedef void (*contest_watch)(void *data, const contest_mark *now);

@@ -9,4 +9,13 @@ void psgd__problem_real(int number, int n, int m, const double *x, double *value
 void psgd__problem_complex(int number, int n, int m, const double complex *x, double complex *value, double complex *g,
                            int *at, double complex *d);
 
+/* What to compute of all residuals; NULL is left out. */
+typedef struct problem_rows {
+    double *r;           /* [m] */
+    const double *v, *u; /* [n], [m] */
+    double *y, *z;       /* Jv [m], J'u [n] */
+} problem_rows;
+
+void psgd__problem_rows(int number, int n, int m, const double *x, const problem_rows *rows, int *at, double *d);
+
 #endif

@@ -157,15 +157,17 @@ static psgd_status find(const char *name, int *number)
                       psgd__suggest("", name, names, count).words);
 }
 
+enum { MAX_SIZE = 2000000 };
+
 static psgd_status check_size(const problem_kind *kind, int64_t n)
 {
     if (n == kind->n) return PSGD_OK;
     if (!kind->multiple) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%s has %d unknowns, not %lld", kind->name, kind->n, (long long)n);
     }
-    if (n < kind->min || n % kind->multiple || n > (kind->max ? kind->max : 100000)) {
+    if (n < kind->min || n % kind->multiple || n > (kind->max ? kind->max : MAX_SIZE)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %d to %d unknowns%s, not %lld", kind->name, kind->min,
-                          kind->max ? kind->max : 100000,
+                          kind->max ? kind->max : MAX_SIZE,
                           kind->multiple == 2   ? ", an even number"
                           : kind->multiple == 4 ? ", a multiple of 4"
                                                 : "",
@@ -259,4 +261,33 @@ int psgd__problem_product(void *data, int64_t n, const double *x, const double *
     psgd__problem_complex(self->number, (int)n, self->m, self->z, &value, self->gz, self->at, self->dz);
     for (int64_t j = 0; j < n; j++) h[j] = cimag(self->gz[j]) / e;
     return 0;
+}
+
+int64_t psgd__problem_residual_count(const problem *self)
+{
+    return self->m;
+}
+
+static int rows_of(problem *self, const double *x, const problem_rows *rows)
+{
+    psgd__problem_rows(self->number, self->n, self->m, x, rows, self->at, self->d);
+    return 0;
+}
+
+int psgd__problem_residuals(void *data, int64_t n, const double *x, double *r)
+{
+    (void)n;
+    return rows_of(data, x, &(problem_rows){.r = r});
+}
+
+int psgd__problem_jacobian(void *data, int64_t n, const double *x, const double *v, double *y)
+{
+    (void)n;
+    return rows_of(data, x, &(problem_rows){.v = v, .y = y});
+}
+
+int psgd__problem_jacobian_transposed(void *data, int64_t n, const double *x, const double *u, double *z)
+{
+    (void)n;
+    return rows_of(data, x, &(problem_rows){.u = u, .z = z});
 }

@@ -47,4 +47,11 @@ int psgd__problem_minima(const problem *self, double values[PROBLEM_MINIMA]);
 int psgd__problem_evaluate(void *self, int64_t n, const double *x, double *value, double *gradient);
 int psgd__problem_product(void *self, int64_t n, const double *x, const double *v, double *h);
 
+/* The residuals, whose squares sum to the value, and products with their Jacobian; they fit psgd_residuals. */
+int64_t psgd__problem_residual_count(const problem *self);
+int psgd__problem_residuals(void *self, int64_t n, const double *x, double *r);
+int psgd__problem_jacobian(void *self, int64_t n, const double *x, const double *v, double *y); /* y <- Jv */
+int psgd__problem_jacobian_transposed(void *self, int64_t n, const double *x, const double *u,
+                                      double *z); /* z <- J'u */
+
 #endif

@@ -53,3 +53,19 @@ void EVALUATE(int number, int n, int m, const scalar *x, scalar *value, scalar *
         for (int k = 0; g && k < J.count; k++) g[J.at[k]] += 2 * r * J.d[k];
     }
 }
+
+#ifndef PROBLEM_COMPLEX
+void psgd__problem_rows(int number, int n, int m, const double *x, const problem_rows *rows, int *at, double *d)
+{
+    row J = {.n = n, .m = m, .at = at, .d = d};
+    for (int j = 0; rows->z && j < n; j++) rows->z[j] = 0;
+    for (int i = 1; i <= m; i++) {
+        J.count = 0;
+        double r = residuals[number](i, x, &J), sum = 0;
+        if (rows->r) rows->r[i - 1] = r;
+        for (int k = 0; rows->y && k < J.count; k++) sum += J.d[k] * rows->v[J.at[k]];
+        if (rows->y) rows->y[i - 1] = sum;
+        for (int k = 0; rows->z && k < J.count; k++) rows->z[J.at[k]] += rows->u[i - 1] * J.d[k];
+    }
+}
+#endif

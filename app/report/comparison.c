@@ -11,12 +11,19 @@
 
 enum { DIGITS = 10 };
 
+/* What learning rates are chosen by. */
+static double cost_of(const metrics_summary *result)
+{
+    if (result->diverged) return NAN;
+    return isfinite(result->valid_error) ? result->valid_error : result->loss;
+}
+
 int psgd__comparison_best(const comparison_row *row)
 {
     int best = -1;
     for (int i = 0; i < row->trial_count; i++) {
-        double loss = row->trials[i].result.loss;
-        if (isfinite(loss) && (best < 0 || loss < row->trials[best].result.loss)) best = i;
+        double cost = cost_of(&row->trials[i].result);
+        if (isfinite(cost) && (best < 0 || cost < cost_of(&row->trials[best].result))) best = i;
     }
     return best;
 }
@@ -128,6 +135,7 @@ static void put_run(text *to, const comparison_run *run, bool first)
     psgd__json_number(to, ",", "seconds", DIGITS, result->end.seconds);
     psgd__json_number(to, ",", "loss", DIGITS, result->loss);
     psgd__json_number(to, ",", "test_loss", DIGITS, result->test_loss);
+    if (isfinite(result->valid_error)) psgd__json_number(to, ",", "valid_error", DIGITS, result->valid_error);
     if (isfinite(result->test_error)) psgd__json_number(to, ",", "test_error", DIGITS, result->test_error);
     if (isfinite(result->test_perplexity))
         psgd__json_number(to, ",", "test_perplexity", DIGITS, result->test_perplexity);

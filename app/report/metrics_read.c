@@ -50,7 +50,7 @@ static psgd_status copy_settings(const metrics_run *run, const cJSON *settings, 
         if (cJSON_IsString(item))
             value = item->valuestring;
         else if (cJSON_IsNumber(item))
-            snprintf(number, sizeof number, "%.10g", item->valuedouble);
+            psgd__print(number, sizeof number, "%.10g", item->valuedouble);
         else
             value = cJSON_IsTrue(item) ? "yes" : cJSON_IsFalse(item) ? "no" : "";
         metrics_setting *to = &(*list)[(*count)++];
@@ -225,8 +225,12 @@ psgd_status psgd__metrics_read(const psgd_context *context, const char *path, me
     made->context = context;
 
     psgd_status status;
-    FILE *file = fopen(log.chars, "r");
-    if (!file) {
+    struct stat inside;
+    bool special = S_ISDIR(about.st_mode) && stat(log.chars, &inside) == 0 && !S_ISREG(inside.st_mode);
+    FILE *file = special ? NULL : fopen(log.chars, "r");
+    if (special) { /* a pipe in the folder of a run would be waited for */
+        status = psgd__fail(PSGD_ERR_IO, "cannot read '%s': it is not a file", log.chars);
+    } else if (!file) {
         status = errno == ENOENT
                      ? psgd__fail(PSGD_ERR_FORMAT, "'%s' is not the folder of a run: it has no %s", path, METRICS_FILE)
                      : psgd__fail(PSGD_ERR_IO, "cannot open '%s': %s", log.chars, strerror(errno));

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,13 +56,11 @@ static psgd_status add_run(report *to, const char *path)
 }
 
 /* folder/name/METRICS_FILE is there. */
-static bool has_log(const psgd_context *context, const char *folder, const char *name)
+static bool has_log(const char *folder, const char *name)
 {
-    text path = {.context = context};
-    psgd__text_add(&path, "%s/%s/%s", folder, name, METRICS_FILE);
-    bool found = !path.failed && access(path.chars, F_OK) == 0;
-    psgd__text_free(&path);
-    return found;
+    char path[PATH_MAX];
+    int length = snprintf(path, sizeof path, "%s/%s/%s", folder, name, METRICS_FILE);
+    return length < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 static psgd_status add_runs_in(report *to, const char *folder)
@@ -72,7 +71,7 @@ static psgd_status add_runs_in(report *to, const char *folder)
     psgd_status status = PSGD_OK;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
-        if (status == PSGD_OK && *name != '.' && has_log(to->context, folder, name)) {
+        if (status == PSGD_OK && *name != '.' && has_log(folder, name)) {
             text path = {.context = to->context};
             psgd__text_add(&path, "%s/%s", folder, name);
             status = path.failed ? no_memory() : add_run(to, path.chars);
@@ -91,7 +90,7 @@ psgd_status psgd__report_add(report *to, const char *path)
 {
     struct stat about;
     if (stat(path, &about) != 0) return psgd__fail(PSGD_ERR_IO, "there is no run '%s': %s", path, strerror(errno));
-    if (!S_ISDIR(about.st_mode) || has_log(to->context, path, ".")) return add_run(to, path);
+    if (!S_ISDIR(about.st_mode) || has_log(path, ".")) return add_run(to, path);
     return add_runs_in(to, path);
 }
 

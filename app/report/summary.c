@@ -30,6 +30,7 @@ metrics_summary psgd__metrics_summary(const metrics_run *run)
         .finished = run->finished,
         .diverged = diverged,
         .loss = diverged ? NAN : last_loss(run),
+        .valid_error = final_value(run, "valid_error", NAN),
         .test_loss = final_value(run, "test_loss", NAN),
         .test_error = final_value(run, "test_error", NAN),
         .test_perplexity = final_value(run, "test_perplexity", NAN),

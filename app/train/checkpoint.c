@@ -71,10 +71,21 @@ psgd_status psgd__checkpoint_write(const trainer *self)
     int64_t element = (int64_t)psgd_dtype_size(self->config.dtype), weights = self->parameters * element;
     int64_t image_bytes = psgd_optimizer_state_bytes(self->optimizer);
     void *state;
-    int64_t state_bytes = psgd_graph_state(t->full.graph, &state) * element;
-    char *image = psgd__alloc(self->context, image_bytes, 1);
-    if (!image)
-        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of a checkpoint", (long long)image_bytes);
+    int64_t state_bytes;
+    psgd_comm *comm = self->config.comm;
+    bool writes = psgd_comm_rank(comm) == 0;
+    char *image = writes ? psgd__alloc(self->context, image_bytes, 1) : NULL;
+    psgd_status status = PSGD_OK;
+    if (writes && !image) {
+        status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of a checkpoint", (long long)image_bytes);
+    }
+    status = psgd_comm_agree(comm, status);
+    if (status == PSGD_OK) status = psgd__micro_state(self, &state, &state_bytes);
+    if (status == PSGD_OK) status = psgd_optimizer_state_save(self->optimizer, image);
+    if (status != PSGD_OK || !writes) {
+        psgd__free(self->context, image);
+        return psgd_comm_agree(comm, status);
+    }
     const piece pieces[SECTIONS] = {
         {"weights", self->theta, weights},
         {"best", self->best, self->best ? weights : 0},
@@ -83,10 +94,9 @@ psgd_status psgd__checkpoint_write(const trainer *self)
         {"settings", self->config.text, (int64_t)strlen(self->config.text) + 1},
         {t->identity, t->identity_bytes, t->identity_size},
     };
-    psgd_status status = psgd_optimizer_state_save(self->optimizer, image);
-    if (status == PSGD_OK) status = write_file(self, pieces);
+    status = write_file(self, pieces);
     psgd__free(self->context, image);
-    return status;
+    return psgd_comm_agree(comm, status);
 }
 
 static psgd_status check_file(const char *path, const unsigned char *bytes, int64_t count)
@@ -179,6 +189,14 @@ static psgd_status expect(const checkpoint *file, const char *name, int64_t expe
         file->folder, (long long)bytes, name, (long long)expected);
 }
 
+static bool are_finite(psgd_dtype dtype, int64_t bytes, const void *x)
+{
+    for (int64_t i = 0; i < bytes / (int64_t)psgd_dtype_size(dtype); i++) {
+        if (!isfinite(dtype == PSGD_F64 ? ((const double *)x)[i] : (double)((const float *)x)[i])) return false;
+    }
+    return true;
+}
+
 static psgd_status check_identity(const checkpoint *file, const trainer *self)
 {
     const task *t = self->task;
@@ -195,17 +213,24 @@ psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self)
 {
     int64_t element = (int64_t)psgd_dtype_size(self->config.dtype), weights = self->parameters * element, bytes;
     void *own_state;
-    int64_t state_bytes = psgd_graph_state(self->task->full.graph, &own_state) * element;
-    const void *theta, *best, *state;
-    PSGD_TRY(check_identity(file, self));
-    PSGD_TRY(expect(file, "weights", weights, &theta));
-    PSGD_TRY(expect(file, "best", self->best ? weights : 0, &best));
-    PSGD_TRY(expect(file, "state", state_bytes, &state));
+    int64_t state_bytes;
+    const void *theta = NULL, *best = NULL, *state = NULL;
+    PSGD_TRY(psgd__micro_state(self, &own_state, &state_bytes));
+    psgd_status status = check_identity(file, self);
+    if (status == PSGD_OK) status = expect(file, "weights", weights, &theta);
+    if (status == PSGD_OK) status = expect(file, "best", self->best ? weights : 0, &best);
+    if (status == PSGD_OK) status = expect(file, "state", state_bytes, &state);
+    if (status == PSGD_OK &&
+        (!are_finite(self->config.dtype, weights, theta) || (best && !are_finite(self->config.dtype, weights, best)))) {
+        status = psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in %s is damaged: it has weights that are not finite",
+                            file->folder);
+    }
+    PSGD_TRY(psgd_comm_agree(self->config.comm, status));
     const void *image = psgd__checkpoint_section(file, "optimizer", &bytes);
     PSGD_TRY(psgd_optimizer_state_load(self->optimizer, bytes, image));
     memcpy(self->theta, theta, (size_t)weights);
     if (best) memcpy(self->best, best, (size_t)weights);
-    if (state) memcpy(own_state, state, (size_t)state_bytes);
+    if (state) psgd__micro_set_state(self, state);
     self->now = file->now;
     self->resumed = true;
     return PSGD_OK;

@@ -47,11 +47,11 @@ psgd_status psgd__compare_open(const psgd_context *context, const compare_list *
     bool finished = false;
     *opened = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
-    if (access(path, F_OK) != 0) return psgd__trainer_create(context, settings->count, settings->list, opened);
+    if (access(path, F_OK) != 0) return psgd__trainer_create(context, NULL, settings->count, settings->list, opened);
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
     if (status == PSGD_OK) status = check_same(&file, settings);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) status = is_finished(context, folder, &finished);
     if (status != PSGD_OK || finished) return status;
-    return psgd__trainer_resume(context, folder, 0, NULL, opened);
+    return psgd__trainer_resume(context, NULL, folder, 0, NULL, opened);
 }

@@ -46,6 +46,29 @@ static psgd_status keep_text(train_config *self, int count, const train_setting 
     return all.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run") : PSGD_OK;
 }
 
+/* A rank's micro-batches must be a node of the tree in which they are added (psgd/comm.h). */
+static psgd_status check_micro_batches(const train_config *self)
+{
+    const train_settings *s = &self->settings;
+    int64_t count = s->micro_batches, ranks = psgd_comm_size(self->comm), each = count / ranks;
+    if (ranks > 1 && (count % ranks != 0 || (each & (each - 1)) != 0)) {
+        return psgd__fail(
+            PSGD_ERR_ARGUMENT,
+            "%lld ranks with %lld micro-batches: the number of micro-batches must be a power of two times "
+            "the ranks; run on another number, or start a run with --micro-batches %lld",
+            (long long)ranks, (long long)count, (long long)(ranks * (ranks > 4 ? 1 : 2)));
+    }
+    if (count > s->batch) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a batch of %lld cannot be cut into %lld micro-batches",
+                          (long long)s->batch, (long long)count);
+    }
+    if (s->hv_batch > 0 && s->hv_batch < s->batch && s->hv_batch < count) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "hv-batch %lld is less than one sample for each of %lld micro-batches",
+                          (long long)s->hv_batch, (long long)count);
+    }
+    return PSGD_OK;
+}
+
 psgd_status psgd__config_read(const psgd_context *context, int count, const train_setting *list, train_config *self)
 {
     self->context = context;
@@ -67,6 +90,7 @@ psgd_status psgd__config_read(const psgd_context *context, int count, const trai
         return psgd__fail(PSGD_ERR_ARGUMENT, "hv-batch must be at most the batch of %lld, not %lld",
                           (long long)self->settings.batch, (long long)self->settings.hv_batch);
     }
+    PSGD_TRY(check_micro_batches(self));
     self->dtype = self->settings.dtype == 1 ? PSGD_F64 : PSGD_F32;
     return PSGD_OK;
 }
@@ -79,12 +103,10 @@ void psgd__config_free(train_config *self)
     psgd__free(self->context, self->text);
 }
 
-const char *psgd__config_method(const train_config *config, const char **criterion)
+const char *psgd__config_method(const train_config *config)
 {
     const char *name = config->settings.optimizer;
-    bool newton = !strcmp(name, "psgd-newton"), fisher = !strcmp(name, "psgd-fisher");
-    if (criterion) *criterion = newton ? "newton" : fisher ? "fisher" : NULL;
-    return newton || fisher ? "psgd" : name;
+    return strcmp(name, "psgd") != 0 || psgd__options_find(config->optimizer, "criterion") ? name : "psgd-newton";
 }
 
 int psgd__config_split(char *lines, train_setting list[TRAIN_MAX_SETTINGS])

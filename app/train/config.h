@@ -6,7 +6,8 @@
 
 typedef struct train_config {
     const psgd_context *context;
-    char *text; /* "name=value\n" of every setting given, as a checkpoint has them */
+    psgd_comm *comm; /* NULL: a single rank */
+    char *text;      /* "name=value\n" of every setting given, as a checkpoint has them */
     train_settings settings;
     model_settings model;
     const model *kind;
@@ -18,9 +19,9 @@ typedef struct train_config {
 psgd_status psgd__config_read(const psgd_context *context, int count, const train_setting *list, train_config *config);
 void psgd__config_free(train_config *config);
 
-/* The method of psgd_optimizer_create that the setting optimizer names: "psgd" for psgd-newton and psgd-fisher, whose
- * criterion is then *criterion (may be NULL), else NULL. */
-const char *psgd__config_method(const train_config *config, const char **criterion);
+/* The method of psgd_optimizer_create that the setting optimizer names. A graph has exact products, so psgd is
+ * psgd-newton unless a criterion is asked for. */
+const char *psgd__config_method(const train_config *config);
 
 /* Cuts a text of "name=value\n" lines into settings, in place; returns how many. */
 int psgd__config_split(char *lines, train_setting list[TRAIN_MAX_SETTINGS]);

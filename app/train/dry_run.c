@@ -12,7 +12,7 @@ static void describe_matrix(const trainer *self, int i, text *to)
                    (long long)shape[1]);
     if (psgd_graph_max_rows(graph, i) > 0) psgd__text_add(to, "  row-sparse");
     if (precond) {
-        psgd__text_add(to, "  Q:");
+        psgd__text_add(to, "  %s:", psgd_precond_spec(precond));
         for (int f = 0; f < psgd_precond_factor_count(precond); f++) {
             psgd__text_add(to, "%s %lld x %lld", f ? "," : "", (long long)psgd_precond_factor_size(precond, f),
                            (long long)psgd_precond_factor_size(precond, f));
@@ -36,6 +36,16 @@ static void describe_settings(const char *settings, text *to)
     if (!first) psgd__text_add(to, "\n");
 }
 
+/* Of all micro-batches. */
+static double step_flops(const task *t, bool hessian)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < t->config->settings.micro_batches; i++) {
+        sum += psgd_graph_flops(psgd__task_piece(t, i).full->graph, hessian);
+    }
+    return sum;
+}
+
 psgd_status psgd__trainer_describe(trainer *self, text *to)
 {
     char digits[32];
@@ -54,7 +64,7 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
     psgd__text_add(to, "steps      %lld of batch %lld, %lld an epoch\n", (long long)self->total, (long long)s->batch,
                    (long long)t->steps_per_epoch);
     psgd__text_add(to, "memory     %s bytes, about\n", psgd__thousands((int64_t)psgd__trainer_memory(self), digits));
-    psgd__text_add(to, "gradient   %.4g flops a step\n", psgd_graph_flops(t->full.graph, false));
-    psgd__text_add(to, "with Hv    %.4g flops a step\n", psgd_graph_flops(t->full.graph, true));
+    psgd__text_add(to, "gradient   %.4g flops a step\n", step_flops(t, false));
+    psgd__text_add(to, "with Hv    %.4g flops a step\n", step_flops(t, true));
     return to->failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to describe a run") : PSGD_OK;
 }

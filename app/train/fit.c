@@ -84,7 +84,7 @@ static psgd_status open_file(fit *f, const char *folder, const char *name, file_
 static void add_number(text *line, const char *before, double number)
 {
     char digits[32] = "null";
-    if (isfinite(number)) snprintf(digits, sizeof digits, "%.17g", number);
+    if (isfinite(number)) psgd__print(digits, sizeof digits, "%.17g", number);
     psgd__text_add(line, "%s%s", before, digits);
 }
 

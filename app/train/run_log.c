@@ -85,7 +85,7 @@ static void find_defaults(const trainer *self, default_list *to)
 {
     psgd_option_info option;
     const train_config *config = &self->config;
-    const char *method = psgd__config_method(config, NULL);
+    const char *method = psgd__config_method(config);
     bool fits = psgd_optimizer_precond(self->optimizer, 0) != NULL;
     for (int i = 0; psgd__option_at(psgd__train_options, psgd__train_option_count, i, &option); i++) {
         add_default(to, &option, config->own_list);

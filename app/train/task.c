@@ -4,6 +4,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Piece index of total samples in count pieces. */
+static int64_t share_of(int64_t total, int64_t count, int64_t index, int64_t *from)
+{
+    int64_t each = total / count, longer = total % count;
+    *from = index * each + (index < longer ? index : longer);
+    return each + (index < longer);
+}
+
+task_piece psgd__task_piece(const task *self, int64_t index)
+{
+    const train_settings *s = &self->config->settings;
+    int64_t samples = s->hv_batch > 0 && s->hv_batch < s->batch ? s->hv_batch : s->batch, ignored;
+    task_piece p = {.index = index};
+    p.n = share_of(s->batch, s->micro_batches, index, &p.from);
+    p.hv = share_of(samples, s->micro_batches, index, &ignored);
+    p.full = p.n == self->full.n ? &self->full : &self->less;
+    p.part = p.hv == self->part.n || !self->part.graph ? &self->part : &self->part_less;
+    p.weight = (double)p.n / (double)s->batch;
+    p.hv_weight = (double)p.hv / (double)samples;
+    return p;
+}
+
+void psgd__task_own(const train_config *config, int64_t *first, int64_t *count)
+{
+    *count = config->settings.micro_batches / psgd_comm_size(config->comm);
+    *first = *count * psgd_comm_rank(config->comm);
+}
+
 psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool row_gradients, train_graph *to)
 {
     if (n == 0) return PSGD_OK;

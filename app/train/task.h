@@ -19,19 +19,25 @@ typedef struct train_graph {
 
 typedef struct task task;
 
+/* A micro-batch: samples of a batch that a graph takes at once. */
+typedef struct task_piece {
+    int64_t index, from, n, hv;     /* the first of its samples in the batch, how many, and of these for Hv */
+    const train_graph *full, *part; /* graphs of that size */
+    double weight, hv_weight;       /* its share of the batch */
+} task_piece;
+
 typedef struct task_ops {
-    const char *validation; /* the split that schedules and best weights follow: "test", "valid" */
-    bool keeps_best;        /* the weights with the best validation loss are those that are tested */
-    int health_every;       /* records of the training loss between those of the preconditioners; 0: none of these */
+    bool keeps_best;  /* the weights with the best validation loss are those that are tested */
+    int health_every; /* records of the training loss between those of the preconditioners; 0: none of these */
 
     /* REQUIRED */
-    /* Reads and checks the data; sets shape, steps_per_epoch and carries. */
+    /* Reads and checks the data; sets shape, steps_per_epoch, validation and carries. */
     psgd_status (*open)(const train_config *config, task **opened);
     /* Allocates what depends on the graphs, which are there now. */
     psgd_status (*prepare)(task *self);
-    void (*close)(task *self);                     /* frees all but the graphs; also what is half open */
-    psgd_status (*load)(task *self, int64_t step); /* the batch of this step into full and part */
-    /* The validation or the test split with these weights; the carried state stays. */
+    void (*close)(task *self); /* frees all but the graphs; also what is half open */
+    psgd_status (*load)(task *self, int64_t step, const task_piece *piece); /* into the graphs of the piece */
+    /* All ranks. The validation or the test split with these weights; the carried state stays. */
     psgd_status (*score)(task *self, bool test, const void *theta, train_score *score);
     /* The values of a record, and how many: of a split while training, and of the end. */
     int (*point)(const task *self, bool training, const train_score *score, double rate, metric *values);
@@ -46,10 +52,14 @@ typedef struct task_ops {
 struct task {
     const task_ops *ops;
     const train_config *config;
-    model_shape shape;      /* of a batch, but for n */
-    train_graph full, part; /* the trainer's: the batch; the samples of it that Hv is taken on, where these are fewer */
+    model_shape shape; /* of a batch, but for n */
+    /* The trainer's: a micro-batch; the samples of it that Hv is taken on, where these are fewer; the same for those
+     * that have one sample less. Without micro-batches full is the batch. */
+    train_graph full, part, less, part_less;
     int64_t steps_per_epoch;
-    bool carries; /* the graph's state passes from step to step: of recurrent layers, or moving averages */
+    const char
+        *validation; /* the split that schedules and best weights follow: "valid", or "test" where there are two */
+    bool carries;    /* the graph's state passes from step to step: of recurrent layers, or moving averages */
     /* What the log tells besides the settings. */
     metrics_setting facts[TASK_MAX_FACTS];
     char fact[TASK_MAX_FACTS][32], note[160];
@@ -60,6 +70,11 @@ struct task {
 };
 
 extern const task_ops psgd__task_samples, psgd__task_language;
+
+/* Micro-batch index of a batch. Sizes differ by one at most, the first ones are larger. */
+task_piece psgd__task_piece(const task *self, int64_t index);
+/* Those of this rank: from first, count of them. */
+void psgd__task_own(const train_config *config, int64_t *first, int64_t *count);
 
 /* A graph of the model for n samples of the task; none where n is 0. */
 psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool row_gradients, train_graph *to);

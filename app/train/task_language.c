@@ -13,8 +13,9 @@
 typedef struct language {
     task base;
     corpus text;
-    train_graph own; /* without the penalty, where there is one */
-    char *state;     /* carried, set aside while a split is scored */
+    train_graph own, own_less; /* without the penalty, where there is one */
+    char *state;               /* carried, set aside while a split is scored */
+    double *sums;              /* [micro-batches] losses of a split */
 } language;
 
 static psgd_status check_sizes(const language *self)
@@ -38,7 +39,11 @@ static psgd_status language_open(const train_config *config, task **opened)
 {
     language *self = psgd__alloc(config->context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run");
-    self->base = (task){.ops = &psgd__task_language, .config = config, .carries = true, .identity = "vocabulary"};
+    self->base = (task){.ops = &psgd__task_language,
+                        .validation = "valid",
+                        .config = config,
+                        .carries = true,
+                        .identity = "vocabulary"};
     *opened = &self->base;
     PSGD_TRY(psgd__corpus_open(config->context, config->settings.data, &self->text));
     const vocabulary *words = &self->text.words;
@@ -67,22 +72,27 @@ static psgd_status language_prepare(task *base)
     psgd__task_fact(base, "parameters", "%lld", (long long)psgd_graph_parameters(base->full.graph));
     psgd__task_fact(base, "decoder", by_rows ? "untied, row-sparse" : config->model.untied ? "untied" : "tied");
     if (config->model.l2 > 0) PSGD_TRY(psgd__task_graph(base, base->full.n, false, false, &self->own));
+    if (config->model.l2 > 0) PSGD_TRY(psgd__task_graph(base, base->less.n, false, false, &self->own_less));
     self->state = psgd__alloc(config->context, size, psgd_dtype_size(config->dtype));
-    return self->state ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the state of a run");
+    self->sums = psgd__alloc(config->context, config->settings.micro_batches, sizeof *self->sums);
+    return self->state && self->sums ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the state of a run");
 }
 
 static void language_close(task *base)
 {
     language *self = (language *)base;
     psgd_graph_free(self->own.graph);
+    psgd_graph_free(self->own_less.graph);
+    psgd__free(base->config->context, self->sums);
     psgd__corpus_free(&self->text);
     psgd__free(base->config->context, self->state);
     psgd__free(base->config->context, self);
 }
 
-/* x[t, j] <- word (step times + t) of column j, y the word after it. Columns are length words apart; where a column or
- * the text is at its end nothing counts, and the label is -1. Returns how many count. */
-static int64_t fill(const language *self, const train_graph *to, corpus_split split, int64_t length, int64_t step)
+/* x[t, j] <- word (step times + t) of column first + j, y the word after it. Columns are length words apart; where a
+ * column or the text is at its end nothing counts, and the label is -1. Returns how many count. */
+static int64_t fill(const language *self, const train_graph *to, corpus_split split, int64_t first, int64_t length,
+                    int64_t step)
 {
     const tokens *from = &self->text.text[split];
     bool is_double = self->base.config->dtype == PSGD_F64;
@@ -90,7 +100,7 @@ static int64_t fill(const language *self, const train_graph *to, corpus_split sp
     int64_t times = self->base.shape.sample[0], counted = 0;
     for (int64_t t = 0; t < times; t++) {
         for (int64_t j = 0; j < to->n; j++) {
-            int64_t at = step * times + t, place = j * length + at, k = t * to->n + j;
+            int64_t at = step * times + t, place = (first + j) * length + at, k = t * to->n + j;
             bool counts = at < length && place + 1 < from->count;
             int32_t word = counts ? from->number[place] : 0, next = counts ? from->number[place + 1] : -1;
             if (is_double) {
@@ -106,30 +116,55 @@ static int64_t fill(const language *self, const train_graph *to, corpus_split sp
     return counted;
 }
 
-static psgd_status language_load(task *base, int64_t step)
+static psgd_status language_load(task *base, int64_t step, const task_piece *piece)
 {
     const language *self = (const language *)base;
-    int64_t within = step % base->steps_per_epoch, length = self->text.text[TEXT_TRAIN].count / base->full.n;
-    if (within == 0) psgd_graph_reset(base->full.graph);
-    fill(self, &base->full, TEXT_TRAIN, length, within);
-    if (base->part.graph) fill(self, &base->part, TEXT_TRAIN, length, within);
+    int64_t within = step % base->steps_per_epoch, batch = base->config->settings.batch;
+    int64_t length = self->text.text[TEXT_TRAIN].count / batch;
+    if (within == 0) psgd_graph_reset(piece->full->graph);
+    fill(self, piece->full, TEXT_TRAIN, piece->from, length, within);
+    if (piece->part->graph) fill(self, piece->part, TEXT_TRAIN, piece->from, length, within);
     return PSGD_OK;
 }
 
-/* The mean loss over all words of a text but the first, from a state of zero and without dropout. */
-static psgd_status mean_loss(const language *self, const train_graph *g, corpus_split split, const void *theta,
-                             double *loss)
+/* The sum of the losses of the words in the columns of a piece, from a state of zero and without dropout. */
+static psgd_status piece_loss(const language *self, const task_piece *piece, corpus_split split, const void *theta,
+                              double *sum)
 {
-    int64_t words = self->text.text[split].count - 1, length = (words + g->n - 1) / g->n;
-    double sum = 0, part;
+    const train_graph *g = piece->full;
+    if (self->own.graph) g = g == &self->base.full ? &self->own : &self->own_less;
+    int64_t words = self->text.text[split].count - 1, batch = self->base.config->settings.batch;
+    int64_t length = (words + batch - 1) / batch;
+    double part;
+    *sum = 0;
     psgd_graph_reset(g->graph);
     for (int64_t i = 0; i * self->base.shape.sample[0] < length; i++) {
-        int64_t counted = fill(self, g, split, length, i);
+        int64_t counted = fill(self, g, split, piece->from, length, i);
+        if (counted == 0) continue;
         PSGD_TRY(psgd_graph_loss(g->graph, theta, &part));
         psgd_graph_carry(g->graph);
-        sum += part * (double)counted;
+        *sum += part * (double)counted;
     }
-    *loss = sum / (double)words;
+    return PSGD_OK;
+}
+
+/* The mean loss over all words of a text but the first. */
+static psgd_status mean_loss(const language *self, corpus_split split, const void *theta, double *loss)
+{
+    const train_config *config = self->base.config;
+    int64_t first, count, pieces = config->settings.micro_batches;
+    psgd_status status = PSGD_OK;
+    psgd__task_own(config, &first, &count);
+    memset(self->sums, 0, (size_t)pieces * sizeof *self->sums);
+    for (int64_t i = first; i < first + count && status == PSGD_OK; i++) {
+        task_piece piece = psgd__task_piece(&self->base, i);
+        status = piece_loss(self, &piece, split, theta, &self->sums[i]);
+    }
+    PSGD_TRY(psgd_comm_agree(config->comm, status));
+    PSGD_TRY(psgd_comm_sum(config->comm, PSGD_F64, pieces, self->sums));
+    *loss = 0;
+    for (int64_t i = 0; i < pieces; i++) *loss += self->sums[i];
+    *loss /= (double)(self->text.text[split].count - 1);
     return PSGD_OK;
 }
 
@@ -140,7 +175,7 @@ static psgd_status language_score(task *base, bool is_test, const void *theta, t
     void *state;
     size_t bytes = (size_t)psgd_graph_state(g->graph, &state) * psgd_dtype_size(base->config->dtype);
     memcpy(self->state, state, bytes);
-    psgd_status status = mean_loss(self, g, is_test ? TEXT_TEST : TEXT_VALID, theta, &score->loss);
+    psgd_status status = mean_loss(self, is_test ? TEXT_TEST : TEXT_VALID, theta, &score->loss);
     memcpy(state, self->state, bytes);
     score->error = score->top5_error = NAN;
     score->perplexity = exp(score->loss);
@@ -185,7 +220,6 @@ static double language_memory(const task *base)
 }
 
 const task_ops psgd__task_language = {
-    .validation = "valid",
     .keeps_best = true,
     .health_every = 10,
     .open = language_open,

@@ -1,5 +1,6 @@
 /* Labelled samples: tables, images and sequences. Each epoch visits them in an order that is a function of the seed and
- * the epoch; the test split is both what schedules follow and what the end is measured on. */
+ * the epoch. Schedules follow the samples that option validation holds out of the training split; without it the test
+ * split is both what they follow and what the end is measured on. */
 #include "train/task.h"
 
 #include <math.h>
@@ -15,9 +16,13 @@ enum { EVAL_BATCH = 250, LARGE_SAMPLE = 1 << 14 };
 typedef struct samples {
     task base;
     source *train, *test;
+    int64_t *kept;           /* of the training split: those held out for validation, then the others; NULL: all */
+    int64_t held;            /* how many */
     train_graph eval, rest;  /* rest: what is left of the test split */
+    train_graph held_rest;   /* and of those held out */
     float *x, *y;            /* a batch as the source gives it */
     int64_t *order, ordered; /* of the epoch ordered; -1: of none yet */
+    double *sums;            /* [batches of the largest split][3]: losses, errors, top-5 errors */
 } samples;
 
 static psgd_status open_splits(samples *self)
@@ -60,6 +65,29 @@ static psgd_status open_splits(samples *self)
     return PSGD_OK;
 }
 
+/* Held out by option validation: the same samples whatever the seed of the run. */
+static psgd_status hold_out(samples *self)
+{
+    double share = self->base.config->settings.validation;
+    int64_t count = self->train->count;
+    self->held = (int64_t)(share * (double)count);
+    self->base.validation = share > 0 ? "valid" : "test";
+    if (!(share > 0)) return PSGD_OK;
+    if (self->held < 1 || count - self->held < self->base.config->settings.batch) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "holding out a share of %g of %lld training samples leaves %s", share,
+                          (long long)count, self->held < 1 ? "none for validation" : "less than a batch to train on");
+    }
+    self->kept = psgd__alloc(self->base.config->context, count, sizeof *self->kept);
+    if (!self->kept) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the order of %lld samples", (long long)count);
+    psgd__source_shuffle(1, UINT64_MAX - 1, count, self->kept);
+    return PSGD_OK;
+}
+
+static int64_t train_count(const samples *self)
+{
+    return self->train->count - self->held;
+}
+
 static psgd_status samples_open(const train_config *config, task **opened)
 {
     samples *self = psgd__alloc(config->context, 1, sizeof *self);
@@ -68,10 +96,11 @@ static psgd_status samples_open(const train_config *config, task **opened)
     self->ordered = -1;
     *opened = &self->base;
     PSGD_TRY(open_splits(self));
+    PSGD_TRY(hold_out(self));
     const source *train = self->train;
     self->base.shape = (model_shape){.ndim = train->ndim, .classes = train->classes};
     memcpy(self->base.shape.sample, train->sample, (size_t)train->ndim * sizeof train->sample[0]);
-    self->base.steps_per_epoch = train->count / config->settings.batch;
+    self->base.steps_per_epoch = train_count(self) / config->settings.batch;
     if (train->classes > 1) psgd__task_fact(&self->base, "classes", "%lld", (long long)train->classes);
     return PSGD_OK;
 }
@@ -84,11 +113,14 @@ static psgd_status samples_prepare(task *base)
     int64_t max = features > LARGE_SAMPLE && batch < EVAL_BATCH ? batch : EVAL_BATCH, each = count < max ? count : max;
     PSGD_TRY(psgd__task_graph(base, each, false, false, &self->eval));
     PSGD_TRY(psgd__task_graph(base, count % each, false, false, &self->rest));
+    PSGD_TRY(psgd__task_graph(base, self->held % each, false, false, &self->held_rest));
     int64_t room = each > batch ? each : batch;
     self->x = psgd__alloc(context, features * room, sizeof *self->x);
     self->y = psgd__alloc(context, room, sizeof *self->y);
     self->order = psgd__alloc(context, self->train->count, sizeof *self->order);
-    if (self->x && self->y && self->order) return PSGD_OK;
+    int64_t most = count > self->held ? count : self->held;
+    self->sums = psgd__alloc(context, 3 * ((most + each - 1) / each), sizeof *self->sums);
+    if (self->x && self->y && self->order && self->sums) return PSGD_OK;
     return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for batches of %lld samples", (long long)room);
 }
 
@@ -98,11 +130,14 @@ static void samples_close(task *base)
     const psgd_context *context = base->config->context;
     psgd_graph_free(self->eval.graph);
     psgd_graph_free(self->rest.graph);
+    psgd_graph_free(self->held_rest.graph);
+    psgd__free(context, self->kept);
     psgd__source_close(self->train);
     psgd__source_close(self->test);
     psgd__free(context, self->x);
     psgd__free(context, self->y);
     psgd__free(context, self->order);
+    psgd__free(context, self->sums);
     psgd__free(context, self);
 }
 
@@ -124,22 +159,45 @@ static psgd_status read_into(samples *self, source *from, const train_graph *to,
     return PSGD_OK;
 }
 
-static psgd_status samples_load(task *base, int64_t step)
+/* Which sample stands where in an epoch. */
+static void set_order(samples *self, int64_t epoch)
+{
+    uint64_t seed = (uint64_t)self->base.config->settings.seed;
+    if (self->ordered == epoch) return;
+    psgd__source_shuffle(seed, (uint64_t)epoch, train_count(self), self->order);
+    for (int64_t i = 0; self->kept && i < train_count(self); i++) {
+        self->order[i] = self->kept[self->held + self->order[i]];
+    }
+    self->ordered = epoch;
+}
+
+/* The piece that this rank reads after this one, in the same epoch; false where there is none. */
+static bool find_next(const task *base, int64_t *within, task_piece *piece)
+{
+    int64_t first, count;
+    psgd__task_own(base->config, &first, &count);
+    bool last = piece->index + 1 == first + count;
+    *within += last;
+    *piece = psgd__task_piece(base, last ? first : piece->index + 1);
+    return *within < base->steps_per_epoch;
+}
+
+static psgd_status samples_load(task *base, int64_t step, const task_piece *piece)
 {
     samples *self = (samples *)base;
     source *from = self->train;
     uint64_t seed = (uint64_t)base->config->settings.seed;
-    int64_t epoch = step / base->steps_per_epoch, within = step % base->steps_per_epoch, n = base->full.n;
-    if (self->ordered != epoch) {
-        psgd__source_shuffle(seed, (uint64_t)epoch, from->count, self->order);
-        self->ordered = epoch;
+    int64_t epoch = step / base->steps_per_epoch, within = step % base->steps_per_epoch;
+    int64_t batch = base->config->settings.batch;
+    set_order(self, epoch);
+    const int64_t *index = self->order + within * batch + piece->from;
+    if (from->announce) from->announce(from, piece->n, index, seed, (uint64_t)epoch);
+    PSGD_TRY(read_into(self, from, piece->full, index));
+    if (piece->part->graph) PSGD_TRY(read_into(self, from, piece->part, index));
+    task_piece next = *piece;
+    if (from->announce && find_next(base, &within, &next)) {
+        from->announce(from, next.n, self->order + within * batch + next.from, seed, (uint64_t)epoch);
     }
-    const int64_t *index = self->order + within * n;
-    if (from->announce) from->announce(from, n, index, seed, (uint64_t)epoch);
-    PSGD_TRY(read_into(self, from, &base->full, index));
-    if (base->part.graph) PSGD_TRY(read_into(self, from, &base->part, index));
-    bool more = within + 1 < base->steps_per_epoch;
-    if (from->announce && more) from->announce(from, n, index + n, seed, (uint64_t)epoch);
     return PSGD_OK;
 }
 
@@ -166,33 +224,71 @@ static void count_errors(const samples *self, const train_graph *g, double *wron
     }
 }
 
-/* The batch of the test split from at, which has as many samples as the graph returned. */
-static const train_graph *test_batch(const samples *self, int64_t at, int64_t index[EVAL_BATCH])
+/* What is scored: count samples, those of index or the first ones. */
+typedef struct scored {
+    source *from;
+    int64_t count;
+    const int64_t *index; /* NULL: all in order */
+    const train_graph *rest;
+} scored;
+
+static int64_t scored_batches(const samples *self, const scored *what)
 {
-    const train_graph *g = self->test->count - at >= self->eval.n ? &self->eval : &self->rest;
-    for (int64_t j = 0; j < g->n; j++) index[j] = at + j;
+    return (what->count + self->eval.n - 1) / self->eval.n;
+}
+
+/* A batch, which has as many samples as the graph returned. */
+static const train_graph *scored_batch(const samples *self, const scored *what, int64_t batch,
+                                       int64_t index[EVAL_BATCH])
+{
+    int64_t at = batch * self->eval.n;
+    const train_graph *g = what->count - at >= self->eval.n ? &self->eval : what->rest;
+    for (int64_t j = 0; j < g->n; j++) index[j] = what->index ? what->index[at + j] : at + j;
     return g;
 }
 
+/* Loss, errors and top-5 errors of one batch. Those held out are read as they are, without random crops. */
+static psgd_status score_batch(samples *self, const scored *what, int64_t batch, int64_t next, const void *theta,
+                               double sums[3])
+{
+    source *from = what->from;
+    int64_t index[EVAL_BATCH], classes = self->base.config->kind->unlabelled ? 0 : self->train->classes;
+    bool ahead = from->announce && !what->index && next < scored_batches(self, what);
+    double own;
+    const train_graph *g = scored_batch(self, what, batch, index);
+    PSGD_TRY(read_into(self, from, g, index));
+    if (ahead) from->announce(from, scored_batch(self, what, next, index)->n, index, 0, 0);
+    PSGD_TRY(psgd_graph_loss(g->graph, theta, &own));
+    sums[0] = own * (double)g->n;
+    if (classes > 1) count_errors(self, g, &sums[1], &sums[2]);
+    return PSGD_OK;
+}
+
+/* Batches in turn to the ranks; their sums, in the order of the batches, are those of a single rank. */
 static psgd_status samples_score(task *base, bool is_test, const void *theta, train_score *score)
 {
-    (void)is_test; /* there are two splits */
     samples *self = (samples *)base;
-    source *test = self->test;
-    double sum = 0, wrong = 0, wrong5 = 0, own;
-    int64_t index[EVAL_BATCH], classes = base->config->kind->unlabelled ? 0 : test->classes;
+    scored what = {.from = self->test, .count = self->test->count, .rest = &self->rest};
+    if (!is_test && self->kept) what = (scored){self->train, self->held, self->kept, &self->held_rest};
+    psgd_comm *comm = base->config->comm;
+    int64_t ranks = psgd_comm_size(comm), classes = base->config->kind->unlabelled ? 0 : self->train->classes;
+    int64_t batches = scored_batches(self, &what);
+    double sum = 0, wrong = 0, wrong5 = 0;
+    psgd_status status = PSGD_OK;
     psgd__task_share_state(base, &base->full, &self->eval);
-    psgd__task_share_state(base, &base->full, &self->rest);
-    for (int64_t at = 0; at < test->count;) {
-        const train_graph *g = test_batch(self, at, index);
-        PSGD_TRY(read_into(self, test, g, index));
-        at += g->n;
-        if (test->announce && at < test->count) test->announce(test, test_batch(self, at, index)->n, index, 0, 0);
-        PSGD_TRY(psgd_graph_loss(g->graph, theta, &own));
-        sum += own * (double)g->n;
-        if (classes > 1) count_errors(self, g, &wrong, &wrong5);
+    psgd__task_share_state(base, &base->full, what.rest);
+    memset(self->sums, 0, (size_t)(3 * batches) * sizeof *self->sums);
+    for (int64_t b = psgd_comm_rank(comm); b < batches && status == PSGD_OK; b += ranks) {
+        status = score_batch(self, &what, b, b + ranks, theta, self->sums + 3 * b);
     }
-    double count = (double)test->count;
+    PSGD_TRY(psgd_comm_agree(comm, status));
+    PSGD_TRY(psgd_comm_sum(comm, PSGD_F64, 3 * batches, self->sums));
+    for (int64_t b = 0; b < batches; b++) {
+        sum += self->sums[3 * b];
+        wrong += self->sums[3 * b + 1];
+        wrong5 += self->sums[3 * b + 2];
+    }
+    double count = (double)what.count;
     score->loss = sum / count;
     score->error = classes > 1 ? wrong / count : NAN;
     score->top5_error = classes > 5 ? wrong5 / count : NAN;
@@ -237,10 +333,13 @@ static int samples_point(const task *base, bool training, const train_score *sco
 static int samples_final(const task *base, const train_score *valid, const train_score *test, int64_t skipped,
                          metric *to)
 {
-    (void)valid;
     to[0] = (metric){"test_loss", test->loss};
     to[1] = (metric){"skipped_steps", (double)skipped};
     int count = add_metric(to, 2, "test_error", test->error);
+    if (((const samples *)base)->kept) {
+        count = add_metric(to, count, "valid_loss", valid->loss);
+        count = add_metric(to, count, "valid_error", valid->error);
+    }
     count = add_metric(to, count, "test_top5_error", test->top5_error);
     return add_reading(base, to, count);
 }
@@ -249,8 +348,10 @@ static void samples_describe(const task *base, text *to)
 {
     const samples *self = (const samples *)base;
     const source *train = self->train;
-    psgd__text_add(to, "%lld training and %lld test samples, %lld classes, samples of [", (long long)train->count,
-                   (long long)self->test->count, (long long)train->classes);
+    psgd__text_add(to, "%lld training", (long long)train_count(self));
+    if (self->held) psgd__text_add(to, ", %lld validation", (long long)self->held);
+    psgd__text_add(to, " and %lld test samples, %lld classes, samples of [", (long long)self->test->count,
+                   (long long)train->classes);
     for (int i = 0; i < train->ndim; i++) psgd__text_add(to, "%s%lld", i ? ", " : "", (long long)train->sample[i]);
     psgd__text_add(to, "]");
 }
@@ -265,7 +366,6 @@ static double samples_memory(const task *base)
 }
 
 const task_ops psgd__task_samples = {
-    .validation = "test",
     .open = samples_open,
     .prepare = samples_prepare,
     .close = samples_close,

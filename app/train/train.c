@@ -10,8 +10,15 @@
 typedef struct session {
     trainer *self;
     const train_watch *watch;
-    metrics_log *log; /* NULL: a run without a folder */
+    bool records;     /* the run has a folder */
+    metrics_log *log; /* NULL: it has none, or another rank writes */
 } session;
+
+/* All ranks. What has become of a write, which is rank 0's. */
+static psgd_status written(const session *s, psgd_status status)
+{
+    return psgd_comm_agree(s->self->config.comm, status);
+}
 
 static metrics_time when(const trainer *self)
 {
@@ -29,26 +36,43 @@ static psgd_status write_point(session *s, bool training, const train_score *sco
     const trainer *self = s->self;
     const task *t = self->task;
     metric values[TASK_MAX_METRICS];
-    if (!s->log) return PSGD_OK;
-    int count = t->ops->point(t, training, score, psgd_optimizer_rate(self->optimizer), values);
-    return psgd__metrics_point(s->log, when(self), training ? "train" : t->ops->validation, values, count);
+    psgd_status status = PSGD_OK;
+    if (!s->records) return PSGD_OK;
+    if (s->log) {
+        int count = t->ops->point(t, training, score, psgd_optimizer_rate(self->optimizer), values);
+        status = psgd__metrics_point(s->log, when(self), training ? "train" : t->validation, values, count);
+    }
+    return written(s, status);
+}
+
+/* Of a preconditioner that only its owner has. */
+static psgd_status read_health(const trainer *self, int tensor, double health[3])
+{
+    const psgd_precond *precond = psgd_optimizer_precond(self->optimizer, tensor);
+    int owner = psgd_optimizer_owner(self->optimizer, tensor);
+    psgd_status status = PSGD_OK;
+    if (precond) {
+        health[0] = (double)psgd_precond_updates(precond);
+        health[1] = (double)psgd_precond_skipped(precond);
+        status = psgd_precond_condition(precond, &health[2]);
+    }
+    PSGD_TRY(psgd_comm_agree(self->config.comm, status));
+    return psgd_comm_broadcast(self->config.comm, owner < 0 ? 0 : owner, 3 * sizeof health[0], health);
 }
 
 static psgd_status write_health(session *s)
 {
     const trainer *self = s->self;
+    psgd_status status = PSGD_OK;
     for (int i = 0; i < self->tensors; i++) {
-        const psgd_precond *precond = psgd_optimizer_precond(self->optimizer, i);
-        double condition;
-        if (!precond) continue;
-        PSGD_TRY(psgd_precond_condition(precond, &condition));
-        metric values[] = {{"updates", (double)psgd_precond_updates(precond)},
-                           {"skipped", (double)psgd_precond_skipped(precond)},
-                           {"condition", condition}};
+        double health[3];
+        if (!psgd_optimizer_precond(self->optimizer, i) && psgd_optimizer_owner(self->optimizer, i) < 0) continue;
+        PSGD_TRY(read_health(self, i, health));
+        metric values[] = {{"updates", health[0]}, {"skipped", health[1]}, {"condition", health[2]}};
         const char *name = psgd_graph_parameter_name(self->task->full.graph, i);
-        PSGD_TRY(psgd__metrics_health(s->log, when(self), name, "", values, 3));
+        if (s->log && status == PSGD_OK) status = psgd__metrics_health(s->log, when(self), name, "", values, 3);
     }
-    return PSGD_OK;
+    return written(s, status);
 }
 
 /* The mean loss since the last record. */
@@ -57,7 +81,7 @@ static psgd_status write_training(session *s)
     trainer *self = s->self;
     train_progress *now = &self->now;
     int64_t every = self->config.settings.log_every, health = self->task->ops->health_every;
-    if (!s->log) return PSGD_OK;
+    if (!s->records) return PSGD_OK;
     double mean = now->record_count ? now->record_sum / (double)now->record_count : NAN;
     PSGD_TRY(write_point(s, true, &(train_score){.loss = mean}));
     now->record_sum = 0;
@@ -74,11 +98,17 @@ static psgd_status score_valid(trainer *self, train_score *valid)
     return PSGD_OK;
 }
 
+static bool validates_apart(const trainer *self)
+{
+    return strcmp(self->task->validation, "test") != 0;
+}
+
 /* The test split with the weights that the validation leaves as the best; the same split where there are only two. */
 static psgd_status score_test(trainer *self, const train_score *valid, train_score *test)
 {
     *test = *valid;
-    return self->best ? self->task->ops->score(self->task, true, psgd__train_weights(self), test) : PSGD_OK;
+    if (!validates_apart(self)) return PSGD_OK;
+    return self->task->ops->score(self->task, true, psgd__train_weights(self), test);
 }
 
 static psgd_status write_final(session *s, const train_score *valid)
@@ -87,18 +117,22 @@ static psgd_status write_final(session *s, const train_score *valid)
     const task *t = self->task;
     train_score test;
     metric values[TASK_MAX_METRICS + 1];
-    if (!s->log) return PSGD_OK;
+    psgd_status status = PSGD_OK;
+    if (!s->records) return PSGD_OK;
     PSGD_TRY(score_test(self, valid, &test));
-    int count = t->ops->final(t, valid, &test, psgd_optimizer_skipped(self->optimizer), values);
-    values[count++] = (metric){"cpu_seconds", self->now.cpu};
-    return psgd__metrics_final(s->log, when(self), values, count);
+    if (s->log) {
+        int count = t->ops->final(t, valid, &test, psgd_optimizer_skipped(self->optimizer), values);
+        values[count++] = (metric){"cpu_seconds", self->now.cpu};
+        status = psgd__metrics_final(s->log, when(self), values, count);
+    }
+    return written(s, status);
 }
 
 psgd_status psgd__trainer_evaluate(trainer *self, train_score *valid, train_score *test)
 {
     PSGD_TRY(score_valid(self, valid));
     PSGD_TRY(score_test(self, valid, test));
-    if (!self->best) valid->loss = valid->perplexity = NAN;
+    if (!validates_apart(self)) valid->loss = valid->perplexity = NAN;
     return PSGD_OK;
 }
 
@@ -111,7 +145,7 @@ static psgd_status validate(session *s, train_score *valid)
     PSGD_TRY(score_valid(self, valid));
     if (!isfinite(valid->loss)) {
         return psgd__fail(PSGD_ERR_NOT_FINITE, "the run diverged at step %lld: its %s loss is %g", (long long)now->step,
-                          self->task->ops->validation, valid->loss);
+                          self->task->validation, valid->loss);
     }
     if (!at_epoch_end(self)) return PSGD_OK;
     PSGD_TRY(psgd_optimizer_validate(self->optimizer, valid->loss));
@@ -130,8 +164,8 @@ static psgd_status end_epoch(session *s)
     PSGD_TRY(write_point(s, false, &valid));
     if (s->watch && s->watch->epoch) {
         double train = now->epoch_count ? now->epoch_sum / (double)now->epoch_count : NAN;
-        s->watch->epoch(s->watch->data, now->step / self->task->steps_per_epoch, train, self->task->ops->validation,
-                        &valid, now->seconds);
+        s->watch->epoch(s->watch->data, now->step / self->task->steps_per_epoch, train, self->task->validation, &valid,
+                        now->seconds);
     }
     if (at_epoch_end(self)) {
         now->epoch_sum = 0;
@@ -160,7 +194,7 @@ static psgd_status after_step(session *s, double loss, bool taken, bool stopping
     if (whole) PSGD_TRY(end_epoch(s));
     int64_t every = settings->checkpoint_every;
     bool due = every > 0 ? now->step % every == 0 || last : whole;
-    return s->log && (due || stopping) ? psgd__checkpoint_write(self) : PSGD_OK;
+    return s->records && (due || stopping) ? psgd__checkpoint_write(self) : PSGD_OK;
 }
 
 /* A sentence about the first step that is skipped: the run goes on, and stops by itself where it does not recover. */
@@ -175,6 +209,15 @@ static void warn_of_skip(const session *s)
     s->watch->warn(s->watch->data, sentence);
 }
 
+/* All ranks. An interrupt of any of them is one of all. */
+static psgd_status find_stop(const session *s, bool *stopped)
+{
+    double stop = s->watch && s->watch->stop && *s->watch->stop;
+    PSGD_TRY(psgd_comm_sum(s->self->config.comm, PSGD_F64, 1, &stop));
+    *stopped = stop > 0;
+    return PSGD_OK;
+}
+
 static psgd_status one_step(session *s, bool *stopped)
 {
     trainer *self = s->self;
@@ -186,7 +229,7 @@ static psgd_status one_step(session *s, bool *stopped)
     bool taken = psgd_optimizer_skipped(self->optimizer) == skipped;
     if (!taken) warn_of_skip(s);
     PSGD_TRY(status);
-    *stopped = s->watch && s->watch->stop && *s->watch->stop;
+    PSGD_TRY(find_stop(s, stopped));
     PSGD_TRY(after_step(s, loss, taken, *stopped));
     if (s->watch && s->watch->step) s->watch->step(s->watch->data, self->now.step, self->total, loss);
     return PSGD_OK;
@@ -195,9 +238,9 @@ static psgd_status one_step(session *s, bool *stopped)
 static psgd_status train(session *s, bool *stopped)
 {
     trainer *self = s->self;
-    psgd_status status = s->log && !self->resumed ? psgd__checkpoint_write(self) : PSGD_OK;
+    psgd_status status = s->records && !self->resumed ? psgd__checkpoint_write(self) : PSGD_OK;
     if (status != PSGD_OK) { /* the folder is as it was: the same command may be tried again */
-        psgd__train_forget(self);
+        if (s->log) psgd__train_forget(self);
         return status;
     }
     while (status == PSGD_OK && self->now.step < self->total && !*stopped) status = one_step(s, stopped);
@@ -210,39 +253,57 @@ static psgd_status train(session *s, bool *stopped)
     return status;
 }
 
+/* The log of a run that has a folder, on rank 0. */
+static psgd_status open_log(session *s)
+{
+    bool writes = s->records && psgd_comm_rank(s->self->config.comm) == 0;
+    return written(s, writes ? psgd__train_log(s->self, &s->log) : PSGD_OK);
+}
+
+static psgd_status find_finished(const trainer *self, bool *finished)
+{
+    metrics_run *run;
+    PSGD_TRY(psgd__metrics_read(self->context, self->config.settings.out, &run));
+    *finished = run->finished;
+    psgd__metrics_free(run);
+    return PSGD_OK;
+}
+
 /* A run that was stopped and is now to end where it is, or before, has no last record yet. */
 static psgd_status close_run(session *s)
 {
     trainer *self = s->self;
-    metrics_run *run;
     train_score valid;
-    if (!self->config.settings.out || !self->resumed) return PSGD_OK;
-    PSGD_TRY(psgd__metrics_read(self->context, self->config.settings.out, &run));
-    bool finished = run->finished;
-    psgd__metrics_free(run);
+    bool finished = false;
+    if (!s->records || !self->resumed) return PSGD_OK;
+    PSGD_TRY(written(s, find_finished(self, &finished)));
+    PSGD_TRY(psgd_comm_broadcast(self->config.comm, 0, sizeof finished, &finished));
     if (finished) return PSGD_OK;
-    PSGD_TRY(psgd__train_log(self, &s->log));
+    PSGD_TRY(open_log(s));
     PSGD_TRY(score_valid(self, &valid));
     return write_final(s, &valid);
 }
 
+static psgd_status save_weights(const trainer *self)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", self->config.settings.out, WEIGHTS_FILE);
+    bool writes = psgd_comm_rank(self->config.comm) == 0;
+    return psgd_comm_agree(self->config.comm, writes ? psgd__trainer_save_weights(self, path) : PSGD_OK);
+}
+
 psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *stopped)
 {
-    session s = {.self = self, .watch = watch};
+    session s = {.self = self, .watch = watch, .records = self->config.settings.out};
     *stopped = false;
     PSGD_TRY(psgd__train_bind(self));
     psgd_status status;
     if (self->now.step < self->total) {
-        status = psgd__train_log(self, &s.log);
+        status = open_log(&s);
         if (status == PSGD_OK) status = train(&s, stopped);
     } else {
         status = close_run(&s);
     }
     psgd__metrics_close(s.log);
-    if (status == PSGD_OK && !*stopped && self->config.settings.out) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/%s", self->config.settings.out, WEIGHTS_FILE);
-        status = psgd__trainer_save_weights(self, path);
-    }
-    return status;
+    return status == PSGD_OK && !*stopped && s.records ? save_weights(self) : status;
 }

@@ -25,11 +25,11 @@ typedef enum hv_choice { HV_EXACT, HV_DIFFERENCE } hv_choice;
 /* The options of training itself; the model and the optimizer have their own. */
 typedef struct train_settings {
     const char *model, *data, *optimizer, *out;
-    int64_t batch, epochs, steps, seed, hv_batch, log_every, checkpoint_every;
+    int64_t batch, epochs, steps, seed, hv_batch, log_every, checkpoint_every, micro_batches;
     int hv, dtype;
     double lr_end;
     int64_t samples, height, width;
-    double holdout;
+    double holdout, validation;
     int64_t lr_epochs, resize, decode_threads;
     const char *cache, *truth, *name, *task;
     bool subtract_mean, random_crop, mirror;
@@ -56,11 +56,12 @@ typedef struct train_watch {
     const volatile sig_atomic_t *stop;              /* not 0: finish the step, save, and return */
 } train_watch;
 
-/* Everything is opened and checked, nothing written. */
-psgd_status psgd__trainer_create(const psgd_context *context, int count, const train_setting *settings,
+/* Everything is opened and checked, nothing written. comm is NULL for a single rank; else all ranks make all calls of a
+ * trainer, rank 0 writes, and where one fails all do. */
+psgd_status psgd__trainer_create(const psgd_context *context, psgd_comm *comm, int count, const train_setting *settings,
                                  trainer **created);
 /* From the checkpoint in a run's folder. Settings given here win over those in it: epochs and steps, say. */
-psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder, int count,
+psgd_status psgd__trainer_resume(const psgd_context *context, psgd_comm *comm, const char *folder, int count,
                                  const train_setting *settings, trainer **created);
 void psgd__trainer_free(trainer *self);
 
@@ -91,9 +92,9 @@ psgd_status psgd__trainer_save_weights(const trainer *self, const char *path);
 psgd_status psgd__trainer_load_weights(trainer *self, const char *path);
 
 typedef struct train_state {
-    int64_t step;
-    const char *folder; /* NULL where nothing is written */
-    const char *note;   /* a sentence about the data worth telling, or "" */
+    int64_t step, total; /* made, and when all are made */
+    const char *folder;  /* NULL where nothing is written */
+    const char *note;    /* a sentence about the data worth telling, or "" */
 } train_state;
 train_state psgd__trainer_state(const trainer *self);
 

@@ -14,6 +14,9 @@ const option_row psgd__train_options[] = {
      .help = "psgd-newton, psgd-fisher, or a method of psgd minimize"},
     {"out", OPTION_TEXT, FIELD(out), NULL, .help = "folder of the run: metrics, checkpoint, weights; created"},
     {"batch", OPTION_COUNT, FIELD(batch), "64", 1, 1e9, .help = "samples of a step; lm: columns of text [20]"},
+    {"micro-batches", OPTION_COUNT, FIELD(micro_batches), "1", 1, 1e6,
+     .help = "parts of a batch, whose gradients are added in a fixed order: the same bits on any number of ranks that "
+             "this is a power of two times; 8 under mpirun unless given"},
     {"epochs", OPTION_COUNT, FIELD(epochs), "10", 1, 1e9, .help = "passes over the training samples"},
     {"steps", OPTION_COUNT, FIELD(steps), "0", 0, 1e15, .help = "stop after so many steps; 0: after the epochs"},
     {"seed", OPTION_COUNT, FIELD(seed), "0", 0, 9e15, .help = "of the start, the order, masks and v"},
@@ -33,6 +36,8 @@ const option_row psgd__train_options[] = {
     {"width", OPTION_COUNT, FIELD(width), "0", 0, 1e5, .help = "of images from JPEGs [32]"},
     {"holdout", OPTION_NUMBER, FIELD(holdout), "0.1", 0, 1, .below = true,
      .help = "share of samples for the test, where a source has no test files"},
+    {"validation", OPTION_NUMBER, FIELD(validation), "0", 0, 1, .below = true,
+     .help = "share of the training samples that schedules and psgd compare look at instead of training on them"},
     {"lr-epochs", OPTION_COUNT, FIELD(lr_epochs), "0", 0, 1e9,
      .help = "times lr-factor every so many epochs; 0: as lr-schedule says"},
     {"resize", OPTION_COUNT, FIELD(resize), "0", 0, 1e5, .help = "short side of JPEGs before the crop; 0: the crop's"},

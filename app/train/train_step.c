@@ -19,13 +19,24 @@ static void copy_pair(const trainer *self, void *const *list, int64_t k, char *s
 }
 
 /* Gradient and Hv in one pass, or Hv of a part of the batch and then the gradient of all of it. */
-static psgd_status differentiate(trainer *self, const void *theta, const void *v, void *h, double *loss)
+static psgd_status differentiate(trainer *self, const task_piece *piece, const void *theta, const void *v, void *h,
+                                 double *loss)
 {
-    task *t = self->task;
-    if (!t->part.graph) return psgd_graph_hessian(t->full.graph, theta, v, self->gradient, h, loss);
-    psgd__task_share_state(t, &t->full, &t->part);
-    PSGD_TRY(psgd_graph_hessian(t->part.graph, theta, v, self->gradient, h, loss));
-    return psgd_graph_gradient(t->full.graph, theta, self->gradient, loss);
+    if (!piece->part->graph) return psgd_graph_hessian(piece->full->graph, theta, v, self->gradient, h, loss);
+    psgd__task_share_state(self->task, piece->full, piece->part);
+    PSGD_TRY(psgd_graph_hessian(piece->part->graph, theta, v, self->gradient, h, loss));
+    return psgd_graph_gradient(piece->full->graph, theta, self->gradient, loss);
+}
+
+static psgd_status run_product(trainer *self, const task_piece *piece, const void *theta, const void *v, double *loss)
+{
+    return differentiate(self, piece, theta, v, self->h, loss);
+}
+
+static psgd_status run_gradient(trainer *self, const task_piece *piece, const void *theta, const void *v, double *loss)
+{
+    (void)v;
+    return psgd_graph_gradient(piece->full->graph, theta, self->gradient, loss);
 }
 
 static psgd_status draw(const trainer *self, const psgd_rows *const *rows)
@@ -37,14 +48,14 @@ static psgd_status draw(const trainer *self, const psgd_rows *const *rows)
     return PSGD_OK;
 }
 
-static psgd_status differentiate_pairs(trainer *self, double *loss)
+static psgd_status run_pairs(trainer *self, const task_piece *piece, const void *theta, const void *all, double *loss)
 {
-    if (self->pairs == 1) return differentiate(self, self->theta, self->v, self->h, loss);
+    if (self->pairs == 1) return differentiate(self, piece, theta, all, self->h, loss);
     size_t bytes = (size_t)self->parameters * psgd_dtype_size(self->config.dtype);
     char *v = self->v + (size_t)self->pairs * bytes, *h = self->h + (size_t)self->pairs * bytes;
     for (int64_t k = 0; k < self->pairs; k++) {
         copy_pair(self, self->v_list, k, v, true);
-        PSGD_TRY(differentiate(self, self->theta, v, h, loss));
+        PSGD_TRY(differentiate(self, piece, theta, v, h, loss));
         copy_pair(self, self->h_list, k, h, false);
     }
     return PSGD_OK;
@@ -53,6 +64,7 @@ static psgd_status differentiate_pairs(trainer *self, double *loss)
 static psgd_status step_with_gradients(trainer *self, double *loss)
 {
     psgd_graph *graph = self->task->full.graph;
+    psgd_comm *comm = self->config.comm;
     psgd_rows found[TRAIN_MAX_TENSORS];
     const psgd_rows *rows[TRAIN_MAX_TENSORS] = {NULL};
     for (int i = 0; i < self->tensors; i++) {
@@ -60,23 +72,28 @@ static psgd_status step_with_gradients(trainer *self, double *loss)
         PSGD_TRY(psgd_graph_rows(graph, i, &found[i]));
         rows[i] = &found[i];
     }
+    psgd_status status;
     if (psgd_optimizer_wants_product(self->optimizer)) {
-        PSGD_TRY(draw(self, rows));
-        PSGD_TRY(differentiate_pairs(self, loss));
+        status = draw(self, rows);
+        if (status == PSGD_OK) {
+            status = psgd__micro_evaluate(self, run_pairs, self->theta, self->v, self->pairs * self->parameters, loss);
+        }
     } else {
-        PSGD_TRY(psgd_graph_gradient(graph, self->theta, self->gradient, loss));
+        status = psgd__micro_evaluate(self, run_gradient, self->theta, NULL, 0, loss);
     }
+    PSGD_TRY(psgd_comm_agree(comm, status));
+    PSGD_TRY(psgd_comm_sum(comm, PSGD_F64, 1, loss));
     return psgd_optimizer_step_rows(self->optimizer, self->theta_list, rows, (const void *const *)self->gradient_list,
                                     (const void *const *)self->v_list, (const void *const *)self->h_list);
 }
 
 /* The optimizer's own calls, for methods that search and for finite differences of gradients. v and h are free then: v
- * has theta, and then v. */
+ * has theta, and then v. Over ranks the optimizer adds what they return. */
 static int closure_gradient(void *data, const void *const *theta, double *loss, void *const *gradient)
 {
     trainer *self = data;
     copy_pair(self, (void *const *)theta, 0, self->v, true);
-    if (psgd_graph_gradient(self->task->full.graph, self->v, self->gradient, loss) != PSGD_OK) return 1;
+    if (psgd__micro_evaluate(self, run_gradient, self->v, NULL, 0, loss) != PSGD_OK) return 1;
     copy_pair(self, gradient, 0, self->gradient, false);
     return 0;
 }
@@ -88,7 +105,7 @@ static int closure_product(void *data, const void *const *theta, const void *con
     char *own_v = self->v + (size_t)self->parameters * psgd_dtype_size(self->config.dtype);
     copy_pair(self, (void *const *)theta, 0, self->v, true);
     copy_pair(self, (void *const *)v, 0, own_v, true);
-    if (differentiate(self, self->v, own_v, self->h, loss) != PSGD_OK) return 1;
+    if (psgd__micro_evaluate(self, run_product, self->v, own_v, self->parameters, loss) != PSGD_OK) return 1;
     copy_pair(self, gradient, 0, self->gradient, false);
     copy_pair(self, h, 0, self->h, false);
     return 0;
@@ -107,13 +124,16 @@ psgd_status psgd__train_step(trainer *self, double *loss)
 {
     task *t = self->task;
     uint64_t seed = (uint64_t)self->config.settings.seed, step = (uint64_t)self->now.step;
-    PSGD_TRY(t->ops->load(t, self->now.step));
-    psgd_graph_set_step(t->full.graph, seed, step);
-    psgd_graph_set_step(t->part.graph, seed, step);
+    if (!self->micro) {
+        task_piece whole = psgd__task_piece(t, 0);
+        PSGD_TRY(t->ops->load(t, self->now.step, &whole));
+        psgd_graph_set_step(t->full.graph, seed, step);
+        psgd_graph_set_step(t->part.graph, seed, step);
+    }
     psgd_status status = self->by_closure ? psgd_optimizer_iterate(self->optimizer, self->theta_list, loss)
                                           : step_with_gradients(self, loss);
     if (status != PSGD_OK) return psgd__fail_in(status, "step %lld", (long long)self->now.step);
-    if (t->carries) psgd_graph_carry(t->full.graph);
+    PSGD_TRY(psgd__micro_carry(self));
     self->now.step++;
     self->now.valid = NAN;
     return PSGD_OK;

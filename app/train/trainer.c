@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/checksum.h"
 #include "core/memory.h"
 #include "train/checkpoint.h"
 
@@ -16,7 +17,10 @@ double psgd__trainer_memory(const trainer *self)
            parameters = (double)psgd_graph_parameters(t->full.graph);
     double slabs = (t->ops->keeps_best ? 3 : 2) + (products ? 2 * (double)(self->pairs + 1) : 0);
     double bytes = slabs * parameters * element + (double)psgd_graph_resident_bytes(t->full.graph, true, products) +
-                   (double)psgd_graph_resident_bytes(t->part.graph, true, true) + t->ops->memory(t);
+                   (double)psgd_graph_resident_bytes(t->part.graph, true, true) +
+                   (double)psgd_graph_resident_bytes(t->less.graph, true, products) +
+                   (double)psgd_graph_resident_bytes(t->part_less.graph, true, true) + t->ops->memory(t);
+    bytes += psgd__micro_memory(self);
     return bytes + (self->optimizer ? 2 * (double)psgd_optimizer_state_bytes(self->optimizer) : 0);
 }
 
@@ -32,8 +36,12 @@ static psgd_status build_graphs(trainer *self, bool row_gradients)
 {
     task *t = self->task;
     const train_settings *s = &self->config.settings;
-    PSGD_TRY(psgd__task_graph(t, s->batch, true, row_gradients, &t->full));
-    if (s->hv_batch > 0 && s->hv_batch < s->batch) PSGD_TRY(psgd__task_graph(t, s->hv_batch, true, false, &t->part));
+    int64_t count = s->micro_batches, each = s->batch / count, hv = s->hv_batch < s->batch ? s->hv_batch : 0;
+    bool uneven = s->batch % count > 0, hv_uneven = hv % count > 0;
+    PSGD_TRY(psgd__task_graph(t, each + uneven, true, row_gradients, &t->full));
+    if (uneven) PSGD_TRY(psgd__task_graph(t, each, true, row_gradients, &t->less));
+    if (hv > 0) PSGD_TRY(psgd__task_graph(t, hv / count + hv_uneven, true, false, &t->part));
+    if (hv > 0 && hv_uneven) PSGD_TRY(psgd__task_graph(t, hv / count, true, false, &t->part_less));
     self->tensors = psgd_graph_parameter_count(t->full.graph);
     self->parameters = psgd_graph_parameters(t->full.graph);
     if (self->tensors <= TRAIN_MAX_TENSORS) return check_memory(self);
@@ -44,16 +52,35 @@ static psgd_status make_optimizer(trainer *self)
 {
     psgd_tensor tensors[TRAIN_MAX_TENSORS];
     const psgd_graph *graph = self->task->full.graph;
-    const char *criterion, *method = psgd__config_method(&self->config, &criterion);
     for (int i = 0; i < self->tensors; i++) {
         tensors[i] = (psgd_tensor){
             .ndim = 2, .shape = psgd_graph_parameter_shape(graph, i), .rows = psgd_graph_max_rows(graph, i)};
     }
-    if (criterion) PSGD_TRY(psgd_options_set(self->config.optimizer, "criterion", criterion));
-    PSGD_TRY(psgd_optimizer_create(self->context, method, self->tensors, tensors, self->config.dtype,
-                                   self->config.optimizer, &self->optimizer));
+    PSGD_TRY(psgd_optimizer_create_comm(self->context, self->config.comm, psgd__config_method(&self->config),
+                                        self->tensors, tensors, self->config.dtype, self->config.optimizer,
+                                        &self->optimizer));
     self->pairs = psgd_optimizer_pairs(self->optimizer);
     return PSGD_OK;
+}
+
+static int64_t total_steps(const trainer *self)
+{
+    const train_settings *s = &self->config.settings;
+    int64_t all = s->epochs * self->task->steps_per_epoch;
+    return s->steps > 0 && s->steps < all ? s->steps : all;
+}
+
+/* Where nothing else is asked for, the learning rate falls along half a cosine until the last step. */
+static psgd_status set_cosine(trainer *self)
+{
+    psgd_options *options = self->config.optimizer;
+    int64_t total = total_steps(self);
+    if (psgd_optimizer_needs_objective(self->optimizer)) return PSGD_OK;
+    if (!psgd__options_find(options, "lr-schedule")) PSGD_TRY(psgd_options_set(options, "lr-schedule", "cosine"));
+    if (!psgd__options_find(options, "total")) PSGD_TRY(psgd_options_set_number(options, "total", (double)total));
+    psgd_optimizer_free(self->optimizer);
+    self->optimizer = NULL;
+    return make_optimizer(self);
 }
 
 /* lr_epochs: steps of a number of epochs. lr_end: the factor for each epoch follows from where lr starts and ends. */
@@ -64,7 +91,7 @@ static psgd_status set_schedule(trainer *self)
     double end = s->lr_end, start = psgd_optimizer_rate(self->optimizer);
     int64_t every = s->lr_epochs > 0 ? s->lr_epochs : 1;
     if (s->lr_epochs == 0) {
-        if (!(end > 0)) return PSGD_OK;
+        if (!(end > 0)) return set_cosine(self);
         if (end > start) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "lr-end is %g and lr %g: it can only fall", end, start);
         }
@@ -83,7 +110,9 @@ static void free_graphs(trainer *self)
     task *t = self->task;
     psgd_graph_free(t->full.graph);
     psgd_graph_free(t->part.graph);
-    t->full = t->part = (train_graph){0};
+    psgd_graph_free(t->less.graph);
+    psgd_graph_free(t->part_less.graph);
+    t->full = t->part = t->less = t->part_less = (train_graph){0};
     psgd_optimizer_free(self->optimizer);
     self->optimizer = NULL;
 }
@@ -93,12 +122,13 @@ static psgd_status build(trainer *self)
 {
     const train_config *config = &self->config;
     bool rows = config->model.untied && config->model.row_gradients && config->model.l2 == 0 &&
-                config->settings.hv == HV_EXACT && config->settings.hv_batch % config->settings.batch == 0;
-    PSGD_TRY(build_graphs(self, rows));
+                config->settings.hv == HV_EXACT && config->settings.hv_batch % config->settings.batch == 0 &&
+                config->settings.micro_batches == 1;
+    PSGD_TRY(psgd_comm_agree(config->comm, build_graphs(self, rows)));
     psgd_status status = make_optimizer(self);
     if (rows && (status == PSGD_ERR_UNSUPPORTED || (status == PSGD_OK && self->pairs > 1))) {
         free_graphs(self);
-        PSGD_TRY(build_graphs(self, false));
+        PSGD_TRY(build_graphs(self, false)); /* a single rank */
         status = make_optimizer(self);
     }
     return status == PSGD_OK ? set_schedule(self) : status;
@@ -143,32 +173,68 @@ static void observe(void *data, int parameter, int64_t count, const void *inputs
     (void)psgd_optimizer_observe(self->optimizer, parameter, count, inputs, gradients);
 }
 
+static psgd_status open_task(trainer *self, int count, const train_setting *list)
+{
+    PSGD_TRY(psgd__config_read(self->context, count, list, &self->config));
+    const task_ops *ops = self->config.kind->text ? &psgd__task_language : &psgd__task_samples;
+    return ops->open(&self->config, &self->task);
+}
+
+/* With micro-batches kfac makes its factors of gradients: those of activations would depend on their order. */
+static psgd_status make_room(trainer *self)
+{
+    PSGD_TRY(self->task->ops->prepare(self->task));
+    PSGD_TRY(check_memory(self));
+    PSGD_TRY(allocate(self));
+    PSGD_TRY(psgd__micro_create(self, &self->micro));
+    if (self->micro || !psgd_optimizer_uses_activations(self->optimizer)) return PSGD_OK;
+    return psgd_graph_watch(self->task->full.graph, observe, self);
+}
+
+/* All ranks. Version, options and data are those of rank 0. */
+static psgd_status check_ranks(const trainer *self)
+{
+    psgd_comm *comm = self->config.comm;
+    const task *t = self->task;
+    if (psgd_comm_size(comm) == 1) return PSGD_OK;
+    text data = {.context = self->context};
+    t->ops->describe(t, &data);
+    const char *words[] = {psgd_version(), self->config.text, data.chars ? data.chars : ""};
+    static const char *const what[] = {"version of psgd", "list of options", "data", "data"};
+    uint64_t own[4], first[4];
+    for (int k = 0; k < 3; k++) own[k] = psgd__checksum_add(CHECKSUM_START, words[k], (int64_t)strlen(words[k]));
+    own[3] = psgd__checksum_add(CHECKSUM_START, t->identity_bytes, t->identity_size);
+    psgd__text_free(&data);
+    memcpy(first, own, sizeof own);
+    PSGD_TRY(psgd_comm_broadcast(comm, 0, sizeof first, first));
+    psgd_status status = PSGD_OK;
+    for (int k = 0; k < 4 && status == PSGD_OK; k++) {
+        if (own[k] == first[k]) continue;
+        status = psgd__fail(PSGD_ERR_ARGUMENT, "its %s is not that of rank 0; give all ranks the same", what[k]);
+    }
+    return psgd_comm_agree(comm, status);
+}
+
 static psgd_status prepare(trainer *self, int count, const train_setting *list)
 {
     train_config *config = &self->config;
-    PSGD_TRY(psgd__config_read(self->context, count, list, config));
-    const task_ops *ops = config->kind->text ? &psgd__task_language : &psgd__task_samples;
-    PSGD_TRY(ops->open(config, &self->task));
+    PSGD_TRY(psgd_comm_agree(config->comm, open_task(self, count, list)));
+    PSGD_TRY(check_ranks(self));
     PSGD_TRY(build(self));
-    PSGD_TRY(ops->prepare(self->task));
-    PSGD_TRY(check_memory(self));
-    PSGD_TRY(allocate(self));
-    if (psgd_optimizer_uses_activations(self->optimizer)) {
-        PSGD_TRY(psgd_graph_watch(self->task->full.graph, observe, self));
-    }
+    PSGD_TRY(psgd_comm_agree(config->comm, make_room(self)));
     self->by_closure = psgd_optimizer_needs_objective(self->optimizer) || config->settings.hv == HV_DIFFERENCE;
-    self->total = config->settings.epochs * self->task->steps_per_epoch;
-    if (config->settings.steps && config->settings.steps < self->total) self->total = config->settings.steps;
+    self->total = total_steps(self);
     return psgd__model_start(self->context, config->kind, self->task->full.graph, config->dtype,
                              (uint64_t)config->settings.seed, self->theta);
 }
 
-psgd_status psgd__trainer_create(const psgd_context *context, int count, const train_setting *settings,
+psgd_status psgd__trainer_create(const psgd_context *context, psgd_comm *comm, int count, const train_setting *settings,
                                  trainer **created)
 {
     trainer *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run");
     self->context = context;
+    self->config.comm = comm;
     self->pairs = 1;
     self->now.best = HUGE_VAL;
     self->now.valid = self->now.first = NAN;
@@ -188,6 +254,7 @@ void psgd__trainer_free(trainer *self)
         free_graphs(self);
         self->task->ops->close(self->task);
     }
+    psgd__micro_free(self, self->micro);
     psgd__config_free(&self->config);
     psgd__free(self->context, self->slabs);
     psgd__free(self->context, self->theta_list);
@@ -195,26 +262,50 @@ void psgd__trainer_free(trainer *self)
 }
 
 /* The settings of the checkpoint, followed by those given now. */
-static psgd_status recreate(const checkpoint *file, int count, const train_setting *settings, trainer **created)
+static psgd_status recreate(const checkpoint *file, psgd_comm *comm, int count, const train_setting *settings,
+                            trainer **created)
 {
     train_setting all[TRAIN_MAX_SETTINGS];
     int used = 0;
     for (int k = 0; k < file->setting_count; k++) {
         bool replaced = false;
         for (int i = 0; i < count; i++) replaced = replaced || !strcmp(settings[i].name, file->settings[k].name);
-        if (!replaced) all[used++] = file->settings[k];
+        if (replaced) continue;
+        all[used] = file->settings[k];
+        /* It goes on where it lies: the folder may have been moved, and a stranger's names no folder of ours. */
+        if (!strcmp(all[used].name, "out")) all[used].value = file->folder;
+        used++;
     }
     for (int i = 0; i < count && used < TRAIN_MAX_SETTINGS; i++) all[used++] = settings[i];
-    return psgd__trainer_create(file->context, used, all, created);
+    return psgd__trainer_create(file->context, comm, used, all, created);
 }
 
-psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder, int count,
+/* The state that is carried over belongs to the micro-batches that the run began with, and so do its bits. */
+static psgd_status check_same_pieces(const checkpoint *file, int count, const train_setting *settings)
+{
+    const char *was = "1", *is = NULL;
+    for (int k = 0; k < file->setting_count; k++) {
+        if (!strcmp(file->settings[k].name, "micro-batches")) was = file->settings[k].value;
+    }
+    for (int k = 0; k < count; k++) {
+        if (!strcmp(settings[k].name, "micro-batches")) is = settings[k].value;
+    }
+    if (!is || !strcmp(was, is)) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT,
+                      "the run in %s has %s micro-batches and cannot resume with %s; leave out "
+                      "--micro-batches",
+                      file->folder, was, is);
+}
+
+psgd_status psgd__trainer_resume(const psgd_context *context, psgd_comm *comm, const char *folder, int count,
                                  const train_setting *settings, trainer **created)
 {
     checkpoint file;
     trainer *self = NULL;
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
-    if (status == PSGD_OK) status = recreate(&file, count, settings, &self);
+    if (status == PSGD_OK) status = check_same_pieces(&file, count, settings);
+    status = psgd_comm_agree(comm, status);
+    if (status == PSGD_OK) status = recreate(&file, comm, count, settings, &self);
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) {
@@ -227,7 +318,7 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const char *folder
 
 train_state psgd__trainer_state(const trainer *self)
 {
-    return (train_state){self->now.step, self->config.settings.out, self->task->note};
+    return (train_state){self->now.step, self->total, self->config.settings.out, self->task->note};
 }
 
 train_reading psgd__trainer_reading(const trainer *self)

@@ -2,6 +2,7 @@
 #ifndef PSGD_TRAIN_TRAINER_H
 #define PSGD_TRAIN_TRAINER_H
 
+#include "train/micro_batches.h"
 #include "train/task.h"
 
 enum { TRAIN_MAX_TENSORS = 64 };
@@ -23,6 +24,7 @@ struct trainer {
     train_config config;
     task *task;
     psgd_optimizer *optimizer;
+    micro_batches *micro; /* NULL: the batch is one */
     int tensors;
     bool by_closure;           /* the optimizer asks for gradients itself */
     int64_t parameters, pairs; /* elements; pairs (v, Hv) of a step */

@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include <psgd/comm.h>
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 #include <psgd/options.h>
@@ -46,6 +47,25 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
                                   const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
                                   psgd_optimizer **optimizer);
 void psgd_optimizer_free(psgd_optimizer *optimizer);
+
+/* The same over ranks (psgd/comm.h), which all call it, with the same arguments; comm outlives the optimizer. From then
+ * on all ranks make the same calls in the same order.
+ *
+ * A step takes this rank's share of gradient and h and uses the sum over the ranks, so for a mean over the ranks divide
+ * before. v is the same on all ranks, and theta ends up the same on all. So it is with an objective: its loss, gradient
+ * and product are shares. Each preconditioner whose work is worth it has one owner, and only that rank holds it; the
+ * others are on every rank (psgd_optimizer_owner). Results have the same bits whoever owns what. Gradients that sum to
+ * the same bits on another number of ranks (psgd_tree_add) give the same step there.
+ *
+ * state_save, tensor_state_save and save: all ranks call them, and rank 0 gets the bytes or writes the file, which is
+ * that of a single rank; buffers elsewhere may be NULL. load: every rank gets the same bytes, saved on any number of
+ * ranks. Row-sparse gradients are refused. */
+psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *comm, const char *method,
+                                       int tensor_count, const psgd_tensor *tensors, psgd_dtype dtype,
+                                       const psgd_options *options, psgd_optimizer **optimizer);
+
+/* The rank that holds the preconditioner of a tensor; -1 where every rank does, or there is none. */
+int psgd_optimizer_owner(const psgd_optimizer *optimizer, int tensor);
 
 /* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method. method
  * NULL: of no method in particular, and options whose default depends on it have none. 0 also for an unknown method. */
@@ -161,7 +181,7 @@ double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of th
 int psgd_diverged(double first, double loss);
 
 /* The preconditioner of a tensor, or with the option joint of all of them as one vector; NULL for methods other than
- * psgd. */
+ * psgd, and where another rank owns it. */
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);
 
 #ifdef __cplusplus

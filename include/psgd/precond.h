@@ -75,6 +75,9 @@ int64_t psgd_precond_state_bytes(const psgd_precond *precond);
 psgd_status psgd_precond_state_save(const psgd_precond *precond, void *bytes); /* [state_bytes] */
 psgd_status psgd_precond_state_load(psgd_precond *precond, int64_t count, const void *bytes);
 
+/* The spec of its group; where it was auto, the one that was chosen. */
+const char *psgd_precond_spec(const psgd_precond *precond);
+
 psgd_status psgd_precond_set_step(psgd_precond *precond, double step);
 int64_t psgd_precond_size(const psgd_precond *precond);      /* elements of the tensor */
 int64_t psgd_precond_max_pairs(const psgd_precond *precond); /* of one update: the option pairs */

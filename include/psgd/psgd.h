@@ -2,12 +2,14 @@
 #ifndef PSGD_PSGD_H
 #define PSGD_PSGD_H
 
+#include <psgd/comm.h>
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 #include <psgd/graph.h>
 #include <psgd/group.h>
 #include <psgd/health.h>
 #include <psgd/joint.h>
+#include <psgd/least_squares.h>
 #include <psgd/minimize.h>
 #include <psgd/optim.h>
 #include <psgd/options.h>

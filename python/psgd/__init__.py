@@ -19,7 +19,7 @@ from ._lib import set_threads
 from .context import Context
 from .group import Group, GroupName, Laws, groups
 from .joint import JointPreconditioner
-from ._minimize import minimize, minimize_options, scipy_method
+from ._minimize import check_gradient, minimize, minimize_options, scipy_method
 from .precond import Preconditioner
 from .random import normal, normal_
 from .runs import Run, plot_runs, read_run
@@ -30,6 +30,6 @@ __version__: str = _c.psgd_version().decode()
 __all__ = [
     "ArgumentError", "CallbackError", "Context", "Error", "FileError", "FormatError", "Group", "GroupName",
     "JointPreconditioner", "Laws", "NoMemoryError", "NotFiniteError", "Preconditioner", "Run", "SpecError",
-    "UnsupportedError", "UserGroup", "groups", "minimize", "minimize_options", "normal", "normal_", "plot_runs",
+    "UnsupportedError", "UserGroup", "check_gradient", "groups", "minimize", "minimize_options", "normal", "normal_", "plot_runs",
     "read_run", "scipy_method", "set_threads",
 ]  # fmt: skip

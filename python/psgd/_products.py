@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -30,26 +31,68 @@ def once_differentiable_op(loss: Tensor) -> str:
     return ""
 
 
+_COMPILED = "a model that torch.compile has compiled has no second derivative"
+
+
+def _is_from_compiler(why: BaseException) -> bool:
+    """Whether torch refuses a second derivative because of torch.compile."""
+    return any(word in str(why) for word in ("torch.compile", "donated buffer", "compiled", "aot_autograd"))
+
+
+def _short(why: BaseException) -> str:
+    return str(why).split("\n")[0].rstrip(".")[:200]
+
+
 class Products:
     """Calls closures, and remembers what it has found out about second derivatives."""
 
     def __init__(self) -> None:
         self._no_double_backward = False
         self._blind: Optional[str] = None  # an op without a second derivative, "" for none; not yet looked for
+        self.own_gradients = False  # the last call: p.grad is from here, not from the program's backward
+        self.own_products = False  # the last evaluation: of this process alone, whatever backward has summed up
 
     def evaluate(self, closure: Any, everything: List[Tensor], hv: str, directions: Directions) -> Tuple[Any, Found]:
         """The loss, after which every parameter has its gradient, and Hv by id for each (params, vs) of directions."""
         random = torch.get_rng_state()
         hv = "difference" if self._no_double_backward and hv == "auto" else hv
-        loss = self.call(closure, everything, hv != "difference") if closure is not None else None
+        loss = self._first(closure, everything, hv, random)
         wanted = directions()
-        if hv != "difference":
+        if hv != "difference" and not (self._no_double_backward and hv == "auto"):
             found = self._exact(everything, wanted, hv == "exact", closure is not None)
             if found is not None:
+                self.own_products = True
                 return loss, found
         if closure is None:
             raise UnsupportedError("a Newton step by finite differences needs step(closure)")
-        return loss, [self._difference(closure, everything, params, vs, random) for params, vs in wanted]
+        products = [self._difference(closure, everything, params, vs, random) for params, vs in wanted]
+        self.own_products = self.own_gradients
+        return loss, products
+
+    def _first(self, closure: Any, everything: List[Tensor], hv: str, random: Tensor) -> Any:
+        """The first call of the closure. A compiled model may refuse a gradient that can be differentiated once more:
+        the closure is then called again, without."""
+        if closure is None:
+            self.own_gradients = False
+            return None
+        if hv == "difference":
+            return self.call(closure, everything, False)
+        try:
+            return self.call(closure, everything, True)
+        except RuntimeError as why:
+            if not _is_from_compiler(why):
+                raise
+            if hv == "exact":
+                raise UnsupportedError(f"{_COMPILED}; hv=\"auto\" or \"difference\" takes finite differences") from why
+            self._give_up(_COMPILED)
+        torch.set_rng_state(random)
+        return self.call(closure, everything, False)
+
+    def _give_up(self, why: str) -> None:
+        """From now on Hv is a finite difference."""
+        self._no_double_backward = True
+        sentence = f"{why}, so Hv is a finite difference of gradients from now on, at two calls of the closure each"
+        warnings.warn(sentence, RuntimeWarning, stacklevel=6)
 
     def call(self, closure: Callable[[], Any], params: List[Tensor], create_graph: bool) -> Any:
         """Calls the closure; where it did not call backward, takes the gradient of the loss that it returned."""
@@ -57,7 +100,8 @@ class Products:
         with torch.enable_grad():
             loss = closure()
         after = [None if p.grad is None else (id(p.grad), p.grad._version) for p in params]
-        if before != after:
+        self.own_gradients = before == after
+        if not self.own_gradients:
             return loss
         if not isinstance(loss, Tensor) or not loss.requires_grad:
             raise TypeError("the closure must call backward, or return a loss that depends on the parameters")
@@ -98,7 +142,7 @@ class Products:
                 raise
             if not again:
                 raise UnsupportedError(f"no second derivative: {why}; step(closure) can take differences") from why
-            self._no_double_backward = True
+            self._give_up(_COMPILED if _is_from_compiler(why) else f"there is no second derivative ({_short(why)})")
             return None
         finally:
             for p in everything:

@@ -13,6 +13,7 @@ from ._arrays import c_shape, dtype_code
 from ._errors import UnsupportedError
 from ._lib import c_text, check, lib
 from ._options import option_list, options_of
+from ._sharded import local_of
 from ._units import Unit
 from .context import Context, Handle, context_handle, finish
 from .joint import JointPreconditioner
@@ -36,6 +37,13 @@ def _keywords(describe: Any) -> Dict[str, str]:
 KEYWORDS = _keywords(partial(lib.psgd_optimizer_option, None))
 _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from step to step at no cost
 _FIT = _keywords(lib.psgd_precond_option)
+
+
+def default_lr(method: str, criterion: str) -> float:
+    """The learning rate of a method for which none is given."""
+    name = f"psgd-{criterion}" if method == "psgd" and criterion in ("newton", "fisher") else method
+    values = {info.name: info.default_value for info in options_of(partial(lib.psgd_optimizer_option, c_text(name, "method")))}
+    return float(values.get(b"lr", b"0.01"))
 
 
 class CTensor(Structure):
@@ -72,14 +80,26 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
     return handle
 
 
+def choose_specs(group: Mapping[str, Any], units: Sequence[Unit]) -> List[str]:
+    """The spec of every unit, those that name none included: as an optimizer over them has it."""
+    if all(unit.spec is not None for unit in units):
+        return [str(unit.spec) for unit in units]
+    handle = create(group["method"], units, {"criterion": group["criterion"]}, None)
+    found = [lib.psgd_optimizer_precond(handle.value, index) for index in range(len(units))]
+    return [lib.psgd_precond_spec(each).decode() for each in found]
+
+
 class TensorList:
+    native = False
+
     def __init__(self, group: Dict[str, Any], units: Sequence[Unit], first: int, context: Optional[Context]) -> None:
         """first: the index of the first tensor among those of all lists, so that no two of them draw the same v."""
         self.group, self.units, self.first, self.context = group, list(units), first, context
         self.streams = 1 if group["joint"] else len(units)  # of random numbers
         self.views: Dict[int, Preconditioner] = {}
         self.pointers = Pointers(len(units))
-        self.touched = [p.detach().as_strided((0,), (1,)) for unit in units for p in unit.params]
+        self.last: Dict[int, Tensor] = {}  # h of the last pair, by tensor
+        self.touched = [local_of(p.detach()).as_strided((0,), (1,)) for unit in units for p in unit.params]
         self._create()
 
     # --- the C optimizer
@@ -93,7 +113,7 @@ class TensorList:
         options["rows"] = options["rows"] or "lazy"
         options.update({"joint": joint, "first-tensor": self.first})
         if joint:
-            options["group"] = group["group"] or "diag"
+            options["group"] = group["group"]
         self.handle = create(group["method"], self.units, options, self.context)
         self.pairs = int(options["pairs"] or 1)
         self.views.clear()
@@ -143,12 +163,46 @@ class TensorList:
             unit, size = self.units[index], sum(p.numel() for unit in self.units for p in unit.params)
             kind = JointPreconditioner if joint else Preconditioner
             known = dict(
-                _code=dtype_code(unit.params[0].dtype), spec=(self.group["group"] or "diag") if joint else unit.spec,
+                _code=dtype_code(unit.dtype), spec=lib.psgd_precond_spec(found).decode(),
                 shape=(size,) if joint else unit.shape, shapes=tuple(unit.shape for unit in self.units),
                 _options={option: self.group[key] for key, option in _FIT.items() if self.group.get(key) is not None},
             )  # fmt: skip
             self.views[index] = kind._of(self.handle, found, self.context, **known)
         return self.views[index]
+
+    def health(self) -> List[Dict[str, Any]]:
+        joint = self.group["joint"]
+        rows: List[Dict[str, Any]] = []
+        if lib.psgd_optimizer_precond(self.handle.value, 0) is None:
+            return rows
+        for index, unit in enumerate(self.units[:1] if joint else self.units):
+            view = self.preconditioner(index)
+            name = unit.name[len("parameter ") :] if unit.name.startswith("parameter ") else unit.name
+            rows.append({
+                "name": "all" if joint else name, "shape": view.shape, "group": view.spec, "updates": view.updates,
+                "skipped": view.skipped, "condition": view.condition,
+                "criterion": None if joint else self._criterion(index, view),
+            })  # fmt: skip
+        return rows
+
+    def _criterion(self, index: int, view: Preconditioner) -> Optional[float]:
+        """Of the last pair per element: (v, Hv) of the last step with products, or the gradient with a new v."""
+        unit, grads = self.units[index], [p.grad for p in self.units[index].params]
+        if self.seen["integrate"]:
+            return None
+        if index in self.last:
+            v, h = unit.array("v", self.pairs)[0], self.last[index]
+            value = view.criterion(v[0].view(view.shape), h.reshape(-1, *view.shape)[0].contiguous())
+        elif self.group["criterion"] != "newton" and all(g is None or g.layout is torch.strided for g in grads):
+            if all(g is None for g in grads):
+                return None
+            h = unit.gather([grads], "health").reshape(view.shape).contiguous()
+            v = torch.empty(view.shape, dtype=unit.dtype)
+            check(lib.psgd_normal_fill(dtype_code(unit.dtype), 1, index, 0, 0, v.numel(), v.data_ptr()))
+            value = view.criterion(v, h)
+        else:
+            return None
+        return value / view.size
 
     # --- one step
 
@@ -162,16 +216,21 @@ class TensorList:
 
     def draw(self, index: int) -> List[List[Tensor]]:
         """v of a tensor in the shapes of its parameters, for each pair."""
-        room, views = self.units[index].array("v", self.pairs)
+        unit = self.units[index]
+        room, views = unit.array("v", self.pairs)
         check(lib.psgd_optimizer_draw(self.handle.value, index, room.data_ptr()))
-        return views
+        half = unit.params[0].dtype
+        if half is unit.dtype:
+            return views
+        room.copy_(room.to(half))  # the pair is of the v that the product is with
+        return [[part.to(half) for part in parts] for parts in views]
 
     def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
         """Fills the pointer lists from the gradients and Hv by id of the parameter, for each pair. False where no
         tensor has a gradient."""
         at, found = self.pointers, False
         self.kept: List[Tensor] = []  # what the pointers of sparse gradients point to
-        self.copied: List[Unit] = []  # units whose parameters are not contiguous in one array
+        self.copied: List[int] = []  # units whose parameters are not contiguous in one array
         for i, unit in enumerate(self.units):
             grads = [p.grad for p in unit.params]
             at.rows[i] = at.gradient[i] = at.h[i] = None
@@ -179,9 +238,10 @@ class TensorList:
                 continue
             found = True
             if all(grad is None or grad.layout is torch.strided for grad in grads):
-                g = unit.gather([grads], "gradient")
+                g = unit.gather([grads], "gradient", negate=bool(self.group.get("maximize")))
             else:
                 index, g = self._rows_of(grads, unit.dtype)
+                g = -g if self.group.get("maximize") else g
                 if len(index) > unit.rows:
                     self._make_room(i, len(index))
                     return self.load(products)
@@ -189,13 +249,14 @@ class TensorList:
                 at.rows[i] = pointer(CRows(len(index), index.data_ptr()))
             theta = unit.gather([unit.params], "theta")
             if theta is not unit.params[0]:
-                self.copied.append(unit)
+                self.copied.append(i)
             at.theta[i] = theta.data_ptr()
             at.gradient[i] = g.data_ptr()
             hs = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
             if any(h is not None for each in hs for h in each):
                 at.v[i] = unit.array("v", self.pairs)[0].data_ptr()
-                at.h[i] = unit.gather(hs, "h").data_ptr()
+                self.last[i] = unit.gather(hs, "h")
+                at.h[i] = self.last[i].data_ptr()
         return found
 
     def _rows_of(self, grads: Sequence[Optional[Tensor]], dtype: torch.dtype) -> Tuple[Tensor, Tensor]:
@@ -233,8 +294,9 @@ class TensorList:
         before = lib.psgd_optimizer_skipped(handle)
         status = lib.psgd_optimizer_step_rows(handle, at.theta, at.rows, at.gradient, at.v, at.h)
         finish(self.context, status)
-        for unit in self.copied:
-            unit.scatter("theta")
+        for index in self.copied:
+            step = lib.psgd_optimizer_steps(handle) - 1
+            self.units[index].scatter("theta", int(self.seen["seed"] or 0), self.first + index, step)
         torch._foreach_zero_(self.touched)  # empty views: autograd learns that the parameters were written to
         if lib.psgd_optimizer_skipped(handle) == before:
             return ""

@@ -9,20 +9,12 @@ import torch
 from torch import Tensor
 
 from ._errors import SpecError
+from ._sharded import is_sharded, own_part, whole
 from .context import Context
 from .group import Group
+from .native.rounding import HALVES, round_stochastically
 
 GroupChoice = Union[None, str, Mapping[str, str], Callable[[str, Tuple[int, ...]], str]]
-
-_TRIANGLE = 1024  # the longest side that gets a triangular factor unless the caller says so
-
-
-def standard_spec(shape: Tuple[int, ...]) -> str:
-    """The group of a tensor for which none is given: triangular factors on short sides, diagonal ones on long sides."""
-    if len(shape) == 1:
-        return "diag"
-    sides = ["tri" if size <= _TRIANGLE else "diag" for size in shape]
-    return f"kron({','.join(sides)})"
 
 
 class Unit:
@@ -30,46 +22,52 @@ class Unit:
 
     def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], spec: Optional[str], name: str) -> None:
         self.params, self.shape, self.spec, self.name = list(params), shape, spec, name
-        self.dtype = params[0].dtype
+        self.dtype = torch.float32 if params[0].dtype in HALVES else params[0].dtype  # of state and steps
         self.rows = 0  # room for the rows of a row-sparse gradient; 0: all gradients were whole
         self._arrays: Dict[str, Tuple[Tensor, List[List[Tensor]]]] = {}
 
     def take_rows(self, rows: int, group: Dict[str, Any]) -> bool:
-        """Makes room for row-sparse gradients. True where that changes a spec that nobody asked for."""
+        """Makes room for row-sparse gradients. True where that changes the group, as nobody has named one."""
         first, self.rows = not self.rows, rows
-        if first and group["group"] is None and self.spec is not None:
-            self.spec = "kron(diag," + standard_spec((1, self.shape[-1]))[len("kron(tri,") :]
-            return True
-        return False
+        return first and self.spec is None and not group["joint"]
 
     def array(self, what: str, count: int = 1) -> Tuple[Tensor, List[List[Tensor]]]:
         """Room for a number of arrays of the unit's shape, and views of each in the shapes of the parameters."""
         if what not in self._arrays or len(self._arrays[what][1]) != count:
             room = torch.empty((count, *self.shape), dtype=self.dtype)
-            self._arrays[what] = room, [self._split(whole) for whole in room]
+            self._arrays[what] = room, [self.split(whole) for whole in room]
         return self._arrays[what]
 
-    def _split(self, whole: Tensor) -> List[Tensor]:
-        parts = [whole] if len(self.params) == 1 else [whole[:, :-1], whole[:, -1]]
-        return [part.view(param.shape) for part, param in zip(parts, self.params)]
+    def join(self, tensors: Sequence[Optional[Tensor]]) -> Tensor:
+        """Tensors in the shapes of the parameters as one of the unit's; None counts as zeros."""
+        parts = [whole(torch.zeros_like(p) if t is None else t).detach() for t, p in zip(tensors, self.params)]
+        if len(parts) == 1:
+            return parts[0].reshape(self.shape).to(self.dtype)
+        return torch.cat([parts[0].reshape(self.shape[0], -1), parts[1][:, None]], 1).to(self.dtype)
 
-    def gather(self, lists: Sequence[Sequence[Optional[Tensor]]], what: str) -> Tensor:
+    def split(self, whole: Tensor) -> List[Tensor]:
+        parts = [whole] if len(self.params) == 1 else [whole[:, :-1], whole[:, -1]]
+        return [part.reshape(param.shape) for part, param in zip(parts, self.params)]
+
+    def gather(self, lists: Sequence[Sequence[Optional[Tensor]]], what: str, negate: bool = False) -> Tensor:
         """Tensors in the shapes of the parameters as contiguous arrays: the tensor itself where it is one already, else
         a copy. None counts as zeros."""
         first = lists[0][0]
-        if len(lists) == 1 and len(self.params) == 1 and first is not None:
-            if first.is_contiguous() and first.dtype is self.dtype and first.is_cpu:
+        if len(lists) == 1 and len(self.params) == 1 and first is not None and not negate:
+            if first.is_contiguous() and first.dtype is self.dtype and first.is_cpu and not is_sharded(first):
                 return first
         room, views = self.array(what, len(lists))
         for parts, tensors in zip(views, lists):
             for part, tensor in zip(parts, tensors):
-                part.zero_() if tensor is None else part.copy_(tensor)
-        return room
+                part.zero_() if tensor is None else part.copy_(whole(tensor))
+        return room.neg_() if negate else room
 
-    def scatter(self, what: str) -> None:
-        """From what gather copied back into the parameters."""
-        for part, param in zip(self.array(what)[1][0], self.params):
-            param.copy_(part)
+    def scatter(self, what: str, seed: int, tensor: int, step: int) -> None:
+        """From what gather copied back into the parameters; half types are rounded stochastically."""
+        for place, (part, param) in enumerate(zip(self.array(what)[1][0], self.params)):
+            if param.dtype in HALVES:
+                part = round_stochastically(part, param.dtype, seed, 2 * tensor + place, step)
+            param.copy_(own_part(part, param))
 
 
 def param_groups_of(params: Any) -> List[Any]:
@@ -105,23 +103,32 @@ def check_group(group: Dict[str, Any]) -> None:
     """What C does not see or would not name as Python does; C checks everything else."""
     if isinstance(group["lr"], bool) or not isinstance(group["lr"], (int, float, Tensor)):
         raise TypeError(f"lr must be a number, not {type(group['lr']).__name__}")
+    if group.setdefault("backend", None) not in (None, "c", "native"):
+        raise ValueError(f"backend must be c, native or None, not {group['backend']!r}")
     if group["hv"] not in ("auto", "exact", "difference"):
         raise ValueError(f"hv must be one of auto, exact, difference, not {group['hv']!r}")
     if not isinstance(group.setdefault("joint", False), bool):
         raise TypeError(f"joint must be a bool, not {type(group['joint']).__name__}")
-    if isinstance(group["group"], Mapping) and not group.get("param_names"):
+    if isinstance(group["group"], Mapping) and not any(group.get("param_names") or ()):
         raise ValueError("patterns for groups need names: pass the model, or its named_parameters()")
     if group["joint"] and not isinstance(group["group"], (str, type(None))):
         kind = type(group["group"]).__name__
         raise TypeError(f"joint=True takes one spec for all tensors of the param group, not {kind}")
 
 
-def check_param(params: Sequence[Tensor], name: str) -> None:
+def is_native(group: Mapping[str, Any], param: Tensor) -> bool:
+    """Whether torch ops move this parameter, not the C core."""
+    return group.get("backend") == "native" or param.device.type != "cpu"
+
+
+def check_param(params: Sequence[Tensor], name: str, backend: Optional[str]) -> None:
     for param in params:
-        if param.device.type != "cpu" or param.layout != torch.strided:
-            raise TypeError(f"{name} is on {param.device}; only dense CPU tensors can be optimized")
-        if param.dtype not in (torch.float32, torch.float64):
-            raise TypeError(f"{name} is of {param.dtype}; only float32 and float64 can be optimized")
+        if param.layout != torch.strided:
+            raise TypeError(f"{name} is a tensor of layout {param.layout}; only dense parameters can be optimized")
+        if backend == "c" and param.device.type != "cpu":
+            raise TypeError(f"{name} is on {param.device}, and backend=\"c\" is for CPU tensors; leave backend out")
+        if param.dtype not in (torch.float32, torch.float64, *HALVES):
+            raise TypeError(f"{name} is of {param.dtype}; float32, float64, bfloat16 and float16 can be optimized")
 
 
 def _bias_name(name: str) -> str:
@@ -157,6 +164,23 @@ def unit_shape(params: Sequence[Tensor]) -> Tuple[int, ...]:
     return (shape[0], rest + (len(params) > 1))
 
 
+def _shape_for(
+    spec: Optional[str], params: Sequence[Tensor], shape: Tuple[int, ...], context: Optional[Context]
+) -> Tuple[int, ...]:
+    """The shape that a spec is for: of more than two dimensions the matrix [first, the rest], unless the spec is a kron
+    with a factor for each of them."""
+    whole = tuple(params[0].shape)
+    if len(whole) <= 2 or len(params) > 1 or not isinstance(spec, str):
+        return shape
+    for tried in (shape, whole):
+        try:
+            Group(spec, tried, context=context)
+            return tried
+        except SpecError:
+            pass
+    return shape
+
+
 def make_units(group: Dict[str, Any], context: Optional[Context]) -> List[Unit]:
     """The units of a param group. Empty parameters have none."""
     check_group(group)
@@ -164,7 +188,7 @@ def make_units(group: Dict[str, Any], context: Optional[Context]) -> List[Unit]:
     joint, units = group["joint"], []
     for params, name in fold_params(group["params"], names, bool(group["fold_bias"]) and not joint):
         label = f"parameter {name}" if name else f"a parameter of shape {tuple(params[0].shape)}"
-        check_param(params, label)
+        check_param(params, label, group.get("backend"))
         if joint:
             units.append(Unit(params, tuple(params[0].shape) or (1,), None, label))
             if params[0].dtype != units[0].params[0].dtype:
@@ -174,13 +198,15 @@ def make_units(group: Dict[str, Any], context: Optional[Context]) -> List[Unit]:
                 )
             continue
         shape = unit_shape(params)
-        units.append(Unit(params, shape, choose_spec(group["group"], name, shape, context), label))
+        spec = choose_spec(group["group"], name, shape, context)
+        units.append(Unit(params, _shape_for(spec, params, shape, context), spec, label))
     return units
 
 
-def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context: Optional[Context]) -> str:
+def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context: Optional[Context]) -> Optional[str]:
+    """None: by its shape, as C chooses."""
     if choice is None:
-        return standard_spec(shape)
+        return None
     if isinstance(choice, str):
         if len(shape) > 1:
             return choice
@@ -197,7 +223,7 @@ def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context:
         for pattern, spec in choice.items():
             if fnmatchcase(name, pattern):
                 return spec
-        return standard_spec(shape)
+        return None
     if callable(choice):
         return choice(name, shape)
     raise TypeError(f"group must be a spec, a dict of patterns, a function or None, not {type(choice).__name__}")

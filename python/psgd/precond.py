@@ -142,6 +142,25 @@ class Preconditioner:
             _bump_version(out)
         return out
 
+    def as_linear_operator(self, what: str = "P") -> Any:
+        """P, or what ``apply`` calls otherwise, as SciPy's ``LinearOperator`` on flat vectors: ``M=`` of its solvers."""
+        from scipy.sparse.linalg import LinearOperator
+
+        self._operator(what)
+        dtype, shape = self.dtype, self.shape
+
+        def multiply(x: Any) -> np.ndarray:
+            flat = np.ascontiguousarray(x, dtype).reshape(shape)
+            return np.asarray(self.apply(flat, what=what)).ravel()
+
+        transposed = {"Q": "QT", "QT": "Q", "Q_inverse": "QT_inverse", "QT_inverse": "Q_inverse"}.get(what, what)
+
+        def multiply_transposed(x: Any) -> np.ndarray:
+            flat = np.ascontiguousarray(x, dtype).reshape(shape)
+            return np.asarray(self.apply(flat, what=transposed)).ravel()
+
+        return LinearOperator((self.size, self.size), multiply, multiply_transposed, dtype=dtype)
+
     def criterion(self, v: Any, h: Any) -> float:
         """h'Ph + v'P^-1 v for this pair: what the fit makes small in the mean. v may be None where it is integrated
         out."""

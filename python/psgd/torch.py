@@ -1,10 +1,11 @@
-"""``psgd.torch.PSGD``: preconditioned SGD on matrix Lie groups as a ``torch.optim.Optimizer``, on CPU tensors.
+"""``psgd.torch.PSGD``: preconditioned SGD on matrix Lie groups as a ``torch.optim.Optimizer``.
 
     opt = psgd.torch.PSGD(model, lr=0.01, group={"*.weight": "scaw"}, fold_bias=True)
     loss_function(model(x), y).backward()
     opt.step()
 
-The optimizer itself is the C library's, one for each dtype in each param group. Here parameters become its tensors
+On CPU tensors the optimizer itself is the C library's, one for each dtype in each param group; tensors elsewhere are
+moved by torch ops that do the same (``psgd.native``). Here parameters become its tensors
 (tensors with more than two dimensions are seen as matrices [first dimension, the rest]), and closures become gradients
 and Hessian-vector products."""
 from __future__ import annotations
@@ -18,16 +19,20 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from ._errors import NotFiniteError
+from ._adam_keywords import translate
+from ._errors import FormatError, NotFiniteError, UnsupportedError
 from ._lib import error, lib
 from ._options import help_text
 from ._products import Products
-from ._tensor_list import KEYWORDS, SHARED, TensorList
-from ._units import GroupChoice, Unit, make_units, names_and_tensors, param_groups_of, standard_spec
+from ._replicas import Replicas
+from ._sharded import is_sharded
+from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr
+from ._units import GroupChoice, Unit, is_native, make_units, names_and_tensors, param_groups_of
 from .context import Context, finish
+from .native.tensors import READ_EVERY, NativeList
 from .precond import Preconditioner
 
-__all__ = ["PSGD", "standard_spec"]
+__all__ = ["PSGD"]
 
 
 class PSGD(torch.optim.Optimizer):
@@ -36,9 +41,9 @@ class PSGD(torch.optim.Optimizer):
     Args:
         params: a ``torch.nn.Module``, its ``named_parameters()`` or ``parameters()``, or param groups. Patterns need
             names, so a module or ``named_parameters()``.
-        lr: the learning rate, which torch's schedulers may change.
+        lr: the learning rate, which torch's schedulers may change. None: the default of the method and criterion.
         group: a spec for all tensors (vectors take ``diag`` where the spec is for matrices); a dict from patterns of
-            names to specs, the first match wins; a function of name and shape; None: ``standard_spec``.
+            names to specs, the first match wins; a function of name and shape; None: by its shape (``psgd group --plan`` shows how).
         criterion: ``"fisher"`` fits P to gradients and needs nothing but ``backward()``; ``"newton"`` fits it to
             Hessian-vector products and needs ``step(closure)``, or ``backward(create_graph=True)`` before ``step()``.
             The closure may return the loss and leave the rest to the optimizer (best: Hv is then exact, by torch's
@@ -51,9 +56,15 @@ class PSGD(torch.optim.Optimizer):
         hv: ``"auto"`` (exact, or by differences where an op has no second derivative), ``"exact"``, ``"difference"``.
         fold_bias: a weight and its bias become one matrix [out, in + 1].
         joint: one preconditioner over all tensors of a param group as one vector, on one spec for vectors (``lra(10)``,
-            ``xmat``, ``diag``; None: ``diag``).
+            ``xmat``, ``diag``; None: by its size).
         operator: what multiplies the gradient: P, P2, Q or inverse-fisher.
         seed: of v.
+        maximize: go up the gradient.
+        process_group: the processes that hold replicas of the parameters. None: all of them, where
+            ``torch.distributed`` is initialised; False: none. Gradients and products become their means over these
+            processes, unless DistributedDataParallel has seen to that, so all replicas take the same step.
+        backend: ``"c"``, the C core, for CPU tensors; ``"native"``, torch ops, for any device. None: the C core where
+            it can.
         method: ``"psgd"``, or another method of the C library: sgd, adam, adamw, rmsprop, esgd, kfac, ...
         options: every other option of the C library, with underscores: ``norm``, ``damping``, ``nesterov``,
             ``lr_schedule``, ``warmup``, ``clip_rms``, ``max_skipped``, ...; ``PSGD.options()`` tells what they do. The
@@ -70,7 +81,7 @@ class PSGD(torch.optim.Optimizer):
     def __init__(
         self,
         params: Any,
-        lr: float = 0.01,
+        lr: Optional[float] = None,
         *,
         group: GroupChoice = None,
         criterion: str = "fisher",
@@ -85,26 +96,42 @@ class PSGD(torch.optim.Optimizer):
         operator: str = "P",
         seed: int = 0,
         method: str = "psgd",
+        process_group: Any = None,
+        backend: Optional[str] = None,
         context: Optional[Context] = None,
         **options: Any,
     ) -> None:
+        options = translate(method, options)
         for name in options:
+            if name == "maximize":
+                continue
             if name not in KEYWORDS:
                 near = get_close_matches(name, KEYWORDS, 1)
                 raise TypeError(f"PSGD has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        if lr is None:
+            lr = default_lr(method, criterion)
         defaults = dict(
             lr=lr, group=group, criterion=criterion, precond_step=precond_step, momentum=momentum,
             weight_decay=weight_decay, clip=clip, update_every=update_every, hv=hv, fold_bias=fold_bias, joint=joint,
-            operator=operator, seed=seed, method=method, **options,
+            operator=operator, seed=seed, method=method, backend=backend, **options,
         )  # fmt: skip
-        self._start(context)
+        self._start(context, Replicas(process_group))
         super().__init__(param_groups_of(params), defaults)
 
-    def _start(self, context: Optional[Context]) -> None:
-        self._context = context
-        self._lists: List[TensorList] = []
+    def _start(self, context: Optional[Context], replicas: Replicas) -> None:
+        self._context, self._replicas = context, replicas
+        self._lists: List[Any] = []  # TensorList, NativeList
         self._products = Products()
-        self.skipped, self.note, self._skipped_in_row = 0, "", 0
+        self._skipped, self.note, self._skipped_in_row, self._steps = 0, "", 0, 0
+
+    @property
+    def skipped(self) -> int:
+        """Steps that changed no parameter because something was not finite."""
+        return self._skipped + max([each.skipped() for each in self._lists if each.native], default=0)
+
+    @skipped.setter
+    def skipped(self, count: int) -> None:
+        self._skipped = count
 
     @staticmethod
     def options() -> str:
@@ -122,8 +149,9 @@ class PSGD(torch.optim.Optimizer):
             raise ValueError("a param group needs params")
         names, tensors = names_and_tensors(param_group["params"])
         param_group["params"] = tensors
-        if names is not None:
-            param_group["param_names"] = names
+        # torch wants names in all param groups or in none
+        given = param_group.get("param_names")
+        param_group["param_names"] = names if names is not None else given or [""] * len(tensors)
         super().add_param_group(param_group)
         try:
             self._lists += self._lists_of(self.param_groups[-1], self._lists)
@@ -131,17 +159,23 @@ class PSGD(torch.optim.Optimizer):
             self.param_groups.pop()
             raise
 
-    def _lists_of(self, group: Dict[str, Any], before: List[TensorList]) -> List[TensorList]:
+    def _lists_of(self, group: Dict[str, Any], before: List[Any]) -> List[Any]:
         by_dtype: Dict[Any, List[Unit]] = {}
         for unit in make_units(group, self._context):
             rows = self.state[unit.params[0]].get("rows") if unit.params[0] in self.state else None
             if rows is not None:
                 unit.take_rows(int(rows), group)
-            by_dtype.setdefault(unit.params[0].dtype, []).append(unit)
-        lists: List[TensorList] = []
-        for units in by_dtype.values():
-            first = sum(other.streams for other in before + lists)
-            lists.append(TensorList(group, units, first, self._context))
+            p = unit.params[0]
+            by_dtype.setdefault((unit.dtype, p.device, is_native(group, p)), []).append(unit)
+        lists: List[Any] = []
+        for (_, _, native), units in by_dtype.items():
+            first = sum(other.streams for other in [*before, *lists])
+            if native and self._context is not None:
+                raise UnsupportedError("groups of a context are for parameters on the CPU and the C core")
+            if native:
+                lists.append(NativeList(group, units, first, KEYWORDS, partial(choose_specs, group)))
+            else:
+                lists.append(TensorList(group, units, first, self._context))
         return lists
 
     def preconditioner(self, param: Tensor) -> Preconditioner:
@@ -152,6 +186,13 @@ class PSGD(torch.optim.Optimizer):
                     return each.preconditioner(index)
         raise ValueError("this optimizer has no such parameter")
 
+    def health(self) -> List[Dict[str, Any]]:
+        """How the fits are doing, one dict for each tensor that has a preconditioner (with ``joint``, for each param
+        group): ``name``, ``shape``, ``group`` (the spec), ``updates``, ``skipped`` (parts of updates that would have
+        left the group), ``condition`` (of Q) and ``criterion``, h'Ph + v'P^-1 v of the last pair per element, which the
+        fit makes small; None where there has been no pair."""
+        return [row for each in self._lists for row in each.health()]
+
     def _saved_state(self) -> Dict[Tensor, Dict[str, Tensor]]:
         """The state by parameter. It lives in C, so ``self.state`` is filled only while somebody asks for it."""
         saved: Dict[Tensor, Dict[str, Tensor]] = {}
@@ -159,7 +200,10 @@ class PSGD(torch.optim.Optimizer):
             for index, state in each.states().items():
                 unit = each.units[max(index, 0)]
                 entry = saved.setdefault(unit.params[0], {})
-                entry["shared" if index == SHARED else "tensor"] = torch.frombuffer(state, dtype=torch.uint8)
+                key = "native" if each.native else "shared" if index == SHARED else "tensor"
+                entry[key] = torch.frombuffer(state, dtype=torch.uint8)
+                for bias in unit.params[1:]:  # torch.distributed.checkpoint wants an entry for every parameter
+                    saved[bias] = {"folded": torch.zeros(1, dtype=torch.uint8)}
                 if unit.rows:
                     entry["rows"] = torch.tensor(unit.rows)
         return saved
@@ -176,17 +220,18 @@ class PSGD(torch.optim.Optimizer):
         if self._context is not None:
             raise TypeError("an optimizer on groups of a context cannot be pickled; use its state_dict")
         return {
-            "defaults": self.defaults, "param_groups": self.param_groups, "skipped": self.skipped, "note": self.note,
+            "defaults": self.defaults, "param_groups": self.param_groups, "_skipped": self._skipped, "note": self.note,
             "state": self._saved_state(),
         }  # fmt: skip
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
         if "_lists" not in self.__dict__:
-            self._start(None)
+            self._start(None, Replicas(None))
         old = self.__dict__.get("param_groups"), self._lists
         super().__setstate__(state)
         try:
-            lists: List[TensorList] = []
+            self._refuse_other_state()
+            lists: List[Any] = []
             for group in self.param_groups:
                 lists += self._lists_of(group, lists)
             for each in lists:
@@ -198,10 +243,23 @@ class PSGD(torch.optim.Optimizer):
         finally:
             self.state = defaultdict(dict)
 
+    def _refuse_other_state(self) -> None:
+        """What another optimizer has saved has other keys; its param groups lack ours."""
+        own, found = {"tensor", "shared", "rows", "native", "folded"}, set()
+        for entry in self.state.values():
+            found |= set(entry if isinstance(entry, dict) else ["a state"]) - own
+        missing = [name for group in self.param_groups for name in ("group", "criterion", "hv") if name not in group]
+        if found or missing:
+            what = f"has {', '.join(sorted(map(str, found)))}" if found else f"lacks {missing[0]}"
+            raise FormatError(
+                f"this is the state of another optimizer: it {what}. PSGD cannot resume from it; start it without "
+                "load_state_dict, from the parameters alone"
+            )
+
     def _saved_for(self, each: TensorList) -> Iterator[Tuple[int, bytes]]:
         for index, unit in enumerate(each.units):
             for key, saved in self.state.get(unit.params[0], {}).items():
-                if key != "rows":  # load_state_dict casts to the dtype of the parameter: bytes survive that
+                if key in (["native"] if each.native else ["tensor", "shared"]):  # load_state_dict casts to the dtype of the parameter: bytes survive that
                     chars = saved.detach().to(torch.uint8).cpu().numpy().tobytes()
                     yield (SHARED if key == "shared" else index), chars
 
@@ -214,6 +272,10 @@ class PSGD(torch.optim.Optimizer):
         loss, products = self._evaluate(closure)
         with torch.no_grad():
             ready = [each for each in self._lists if each.load(products)]
+            native = [each for each in ready if each.native]
+            ready = [each for each in ready if not each.native]
+            if native and not self._step_native(native, ready):
+                return loss
             for each in ready if len(ready) > 1 else ():  # all of them move, or none
                 status = each.check()
                 if status == NotFiniteError.status:
@@ -227,9 +289,39 @@ class PSGD(torch.optim.Optimizer):
             self._skipped_in_row = 0
         return loss
 
+    def _step_native(self, lists: List[NativeList], others: List[TensorList]) -> bool:
+        """Tensors that torch ops move. All of them move or none, which is decided on the device; only where there are
+        tensors of the C core as well is it read at once: False where these must not move either."""
+        flags, fine = [each.sound() for each in lists], True
+        if others:
+            fine = all(bool(flag) for flag in flags) and all(x.check() != NotFiniteError.status for x in others)
+            flags = [flag & fine for flag in flags]
+        for each in lists:
+            ok = flags[0].to(each.device)
+            for flag in flags[1:]:
+                ok = ok & flag.to(each.device)
+            each.step(ok)
+        self._steps += 1
+        if self._steps % READ_EVERY == 0:
+            self._read_late(lists)
+        return fine
+
+    def _read_late(self, lists: List[NativeList]) -> None:
+        """Says what has been skipped since the last look."""
+        limits = [group.get("max_skipped") for group in self.param_groups]
+        limit = min(20 if given is None else int(given) for given in limits)
+        in_row = max(each.skipped_in_row() for each in lists)
+        if in_row > limit:
+            raise NotFiniteError(f"{in_row} steps in a row were skipped (option max-skipped is {limit})")
+        count = max(each.skipped() for each in lists)
+        if count and not self.note:
+            self.note = "a gradient, a Hessian-vector product or a direction was not finite"
+            what = f"{count} steps were skipped: {self.note}; more than {limit} in a row (max_skipped) are an error"
+            warnings.warn(what, RuntimeWarning, stacklevel=4)
+
     def _skip(self, why: str) -> None:
         """Counts a step that was skipped: the first is a warning, too many in a row are an error."""
-        self.skipped, self.note, self._skipped_in_row = self.skipped + 1, why, self._skipped_in_row + 1
+        self._skipped, self.note, self._skipped_in_row = self._skipped + 1, why, self._skipped_in_row + 1
         limits = [group.get("max_skipped") for group in self.param_groups]
         limit = min(20 if given is None else int(given) for given in limits)
         if self._skipped_in_row > limit:
@@ -245,7 +337,13 @@ class PSGD(torch.optim.Optimizer):
         lists = [each for each, indices in wanted if indices]
         params = [p for group in self.param_groups for p in group["params"]]
         if not lists:
-            return None if closure is None else self._products.call(closure, params, False), []
+            self._products.own_gradients = False
+            loss = None if closure is None else self._products.call(closure, params, False)
+            self._replicas.average(params, [], self._products.own_gradients, True)
+            return loss, []
+
+        if any(map(is_sharded, params)):
+            raise UnsupportedError("sharded parameters take criterion=\"fisher\": FSDP has no second derivative")
 
         def directions() -> List[Tuple[List[Tensor], List[Tensor]]]:
             found: List[Tuple[List[Tensor], List[Tensor]]] = [([], []) for _ in range(max(x.pairs for x in lists))]
@@ -257,4 +355,6 @@ class PSGD(torch.optim.Optimizer):
                         vs += [v for _, v in live]
             return found
 
-        return self._products.evaluate(closure, params, lists[0].group["hv"], directions)
+        loss, found = self._products.evaluate(closure, params, lists[0].group["hv"], directions)
+        self._replicas.average(params, found, self._products.own_gradients, self._products.own_products)
+        return loss, found

@@ -108,12 +108,13 @@ def targets(tmp_path):
     yield "plot_runs", lambda: psgd.plot_runs, ["metric", "split", "x", "ax"]
     yield "Run.curve", lambda: psgd.Run("x", points=[{"split": "train", "step": 1, "loss": "x"}]).curve, ["metric"]
     if hasattr(psgd, "minimize"):
-        names = ["jac", "hessp", "method", "group", "callback", "options", "args", "tol"]
+        names = ["jac", "hessp", "method", "group", "callback", "options", "args", "tol", "bounds"]
         yield "minimize", lambda: psgd.minimize, names
         yield "minimize a sum of squares", lambda: lambda *a, **k: psgd.minimize(
             lambda x, *rest: float(x @ x), np.ones(2), *a, **k), names  # fmt: skip
         yield "scipy_method", lambda: psgd.scipy_method, names
         yield "minimize_options", lambda: psgd.minimize_options, []
+        yield "check_gradient", lambda: psgd.check_gradient, ["jac", "hessp", "hess", "args", "x0"]
     if torch is not None:
         names = [n for n in inspect.signature(psgd.torch.PSGD.__init__).parameters if n not in ("self", "params", "options")]
         names += list(KEYWORDS)
@@ -128,7 +129,6 @@ def targets(tmp_path):
         yield "PSGD of one tensor", lambda: lambda *a, **k: optimizer(**k), names
         for name in ("step", "add_param_group", "load_state_dict", "preconditioner", "zero_grad", "__setstate__"):
             yield f"PSGD.{name}", lambda name=name: getattr(optimizer(), name), []
-        yield "standard_spec", lambda: psgd.torch.standard_spec, []
 
 
 def too_large(function_name, arguments):

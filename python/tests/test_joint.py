@@ -2,6 +2,8 @@
 import copy
 import pickle
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -141,7 +143,7 @@ def optim(torch):
     import psgd.torch
 
     torch.manual_seed(0)
-    return psgd.torch.PSGD
+    return partial(psgd.torch.PSGD, defaults="paper")
 
 
 def pair(torch, optim, dtype="float64", **options):
@@ -172,7 +174,7 @@ def test_a_step_is_that_of_one_concatenated_parameter(torch, optim, spec, criter
     moved = torch.cat([p.detach().ravel() for p in params])
     assert torch.allclose(moved, whole.detach(), rtol=1e-12, atol=1e-12) and opt.skipped == 0
     precond = opt.preconditioner(params[0])
-    assert precond is opt.preconditioner(params[3]) and precond.spec == (spec or "diag") and precond.updates == 4
+    assert precond is opt.preconditioner(params[3]) and precond.spec == (spec or "tri") and precond.updates == 4
     assert precond.shapes == ((3, 4), (1,), (5,))
 
 

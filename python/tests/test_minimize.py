@@ -58,8 +58,10 @@ def test_result_is_scipys():
         assert result.success and np.allclose(result.x, 1, atol=1e-3)
     result = optimize.minimize(lambda x: (rosenbrock(x), gradient(x)), START, jac=True, method=psgd.scipy_method)
     assert result.success
-    with pytest.raises(ValueError, match="bounds"):
-        optimize.minimize(rosenbrock, START, jac=gradient, method=psgd.scipy_method, bounds=[(0, 1), (0, 1)])
+    result = optimize.minimize(rosenbrock, START, jac=gradient, method=psgd.scipy_method, bounds=[(0, 0.5), (0, 1)])
+    assert result.success and np.allclose(result.x, [0.5, 0.25], atol=1e-6)
+    with pytest.raises(ValueError, match="constraints"):
+        optimize.minimize(rosenbrock, START, jac=gradient, method=psgd.scipy_method, constraints=[{}])
 
 
 def test_callbacks_see_and_stop():
@@ -89,6 +91,78 @@ def test_limits():
     result = psgd.minimize(rosenbrock, START, jac=gradient, options={"maxiter": 2})
     assert result.nit == 2 and not result.success and result.status != 0
     assert "max-iterations" in psgd.minimize_options()
+
+
+@pytest.mark.parametrize("jac", [gradient, None])
+def test_bounds(jac):
+    """x <= 1/2: the minimum is (1/2, 1/4)."""
+    inside = []
+
+    def watched(x):
+        inside.append(x[0] <= 0.5)
+        return rosenbrock(x)
+
+    for bounds in ([(None, 0.5), (None, None)], [(-np.inf, 0.5), (-3, 3)]):
+        result = psgd.minimize(watched, START, jac=jac, bounds=bounds, tol=1e-6, hess=None if jac is None else hessian)
+        assert result.success and result.x[0] == 0.5 and result.x[1] == pytest.approx(0.25, abs=1e-4)
+    assert jac is None or all(inside)
+    with pytest.raises(ValueError, match="2 pairs"):
+        psgd.minimize(rosenbrock, START, jac=jac, bounds=[(0, 1)])
+    with pytest.raises(psgd.ArgumentError, match="bounds of unknown 1"):
+        psgd.minimize(rosenbrock, START, jac=jac, bounds=[(0, 1), (2, 1)])
+
+
+def test_bounds_of_scipy():
+    optimize = pytest.importorskip("scipy.optimize", reason="SciPy is not installed (Debian: python3-scipy)")
+    result = psgd.minimize(rosenbrock, START, jac=gradient, bounds=optimize.Bounds([-2, -2], [0.5, 2]))
+    assert result.success and np.allclose(result.x, [0.5, 0.25], atol=1e-6)
+    assert psgd.minimize(rosenbrock, START, jac=gradient, bounds=optimize.Bounds(ub=0.5)).x[0] == 0.5
+
+
+@pytest.mark.parametrize("given", ["both", "jac", "none"])
+def test_counts_are_those_of_calls(given):
+    calls = {"fun": 0, "jac": 0, "hessp": 0}
+
+    def counted(name, function):
+        def call(*arguments):
+            calls[name] += 1
+            return function(*arguments)
+
+        return call
+
+    ways = {} if given == "none" else {"jac": counted("jac", gradient)}
+    if given == "both":
+        ways["hessp"] = counted("hessp", lambda x, p: hessian(x) @ p)
+    result = psgd.minimize(counted("fun", rosenbrock), START, tol=1e-5, **ways)
+    assert result.success and result.nfev == calls["fun"] and result.nhev == calls["hessp"]
+    assert given == "none" or result.njev == calls["jac"]
+    assert np.allclose(result.jac, gradient(result.x), atol=1e-4 if given == "none" else 0)
+
+
+def test_the_gradient_belongs_to_x_however_it_ends():
+    wrong = psgd.minimize(rosenbrock, START, jac=lambda x: gradient(x) * [1, -1])
+    assert not wrong.success and "disagrees with differences" in wrong.message
+    assert np.array_equal(wrong.jac, gradient(wrong.x) * [1, -1])
+    stopped = psgd.minimize(rosenbrock, START, jac=gradient, options={"maxiter": 3})
+    assert np.array_equal(stopped.jac, gradient(stopped.x))
+
+
+def test_disp_prints_the_ending(capsys):
+    psgd.minimize(rosenbrock, START, jac=gradient, options={"disp": True})
+    shown = capsys.readouterr().out
+    assert shown.startswith("converged") and "iterations" in shown
+    psgd.minimize(rosenbrock, START, jac=gradient, options={"disp": False})
+    assert capsys.readouterr().out == ""
+
+
+def test_check_gradient_names_the_entry():
+    right = psgd.check_gradient(rosenbrock, START, gradient, hessp=lambda x, p: hessian(x) @ p)
+    assert right.success and right.wrong == 0 and right.product.wrong == 0
+    wrong = psgd.check_gradient(rosenbrock, START, lambda x: gradient(x) + [0, 5])
+    assert not wrong.success and wrong.entry == 1 and wrong.wrong == 1 and wrong.product is None
+    assert wrong.given - wrong.difference == pytest.approx(5, rel=1e-6)
+    with pytest.raises(psgd.ArgumentError, match="jac"):
+        psgd.check_gradient(rosenbrock, START, None)
 
 
 def test_failures_reach_the_caller():

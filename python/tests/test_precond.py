@@ -159,3 +159,29 @@ def test_normal_deviates():
     y = np.empty((100, 100))
     assert psgd.normal_(y, seed=3, tensor=1, step=2) is y and np.array_equal(x, y)
     assert not np.array_equal(x, psgd.normal((100, 100), "float64", seed=3, tensor=1, step=3))
+
+
+def test_linear_operator_preconditions_conjugate_gradients():
+    """M= of scipy.sparse.linalg.cg: fitted on products of a badly scaled matrix, it takes fewer iterations than without."""
+    linalg = pytest.importorskip("scipy.sparse.linalg", reason="SciPy is not installed (Debian: python3-scipy)")
+    rng = np.random.default_rng(0)
+    scale = np.logspace(-2, 2, 60)
+    A = np.diag(scale) + 0.001 * np.outer(np.sqrt(scale), np.sqrt(scale))
+    precond = psgd.Preconditioner("diag", 60, "float64", step=0.1)
+    for _ in range(400):
+        v = rng.standard_normal(60)
+        precond.update(v, A @ v)
+    M, b, counts = precond.as_linear_operator(), rng.standard_normal(60), []
+    assert np.allclose(M @ b, precond.apply(b)) and np.allclose(M.T @ b, precond.apply(b))
+    Q = precond.as_linear_operator("Q")
+    assert np.allclose(Q.T @ (Q @ b), M @ b)
+    for how in (None, M):
+        steps = []
+        x, code = linalg.cg(A, b, M=how, maxiter=1000, callback=steps.append)
+        assert code == 0 and np.linalg.norm(A @ x - b) < 1e-4 * np.linalg.norm(b)
+        counts.append(len(steps))
+    assert 2 * counts[1] < counts[0]
+    with pytest.raises(ValueError):
+        precond.as_linear_operator("R")
+    matrix = psgd.Preconditioner("kron(tri,tri)", (3, 4), "float32").as_linear_operator()
+    assert matrix.shape == (12, 12) and matrix.dtype == np.float32 and np.allclose(matrix @ np.ones(12), 1)

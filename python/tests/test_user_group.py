@@ -144,7 +144,7 @@ def test_torch_steps_on_it(context, torch):
     import psgd.torch
 
     weight = torch.nn.Parameter(torch.full((4,), 2.0))
-    opt = psgd.torch.PSGD([weight], 0.1, group="toeplitz", context=context)
+    opt = psgd.torch.PSGD([weight], 0.1, group="toeplitz", context=context, defaults="paper")
     for _ in range(30):
         opt.step(lambda: (weight**2).sum())
     assert weight.abs().max() < 1

@@ -182,7 +182,7 @@ psgd_status psgd__option_set(const option_table *tables, int table_count, const 
     return refuse_name(tables, table_count, name);
 }
 
-psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count)
+psgd_status psgd__options_defaults(const option_table *tables, int table_count)
 {
     for (int t = 0; t < table_count; t++) {
         for (int i = 0; i < tables[t].count; i++) {
@@ -190,10 +190,27 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
             if (row->standard) PSGD_TRY(read_value(row, row->standard, tables[t].settings));
         }
     }
+    return PSGD_OK;
+}
+
+psgd_status psgd__options_apply(const psgd_options *options, const option_table *tables, int table_count)
+{
     for (const pair *at = options ? options->first : NULL; at; at = at->next) {
         PSGD_TRY(psgd__option_set(tables, table_count, at->name, at->value));
     }
     return PSGD_OK;
+}
+
+psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count)
+{
+    PSGD_TRY(psgd__options_defaults(tables, table_count));
+    return psgd__options_apply(options, tables, table_count);
+}
+
+const char *psgd__options_find(const psgd_options *options, const char *name)
+{
+    const pair *at = find(options, name);
+    return at ? at->value : NULL;
 }
 
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option)

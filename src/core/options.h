@@ -37,6 +37,13 @@ const char *psgd__options_value(const psgd_options *options, const char *name);
  * name that no table has and on a value that does not fit its row. */
 psgd_status psgd__options_read(const psgd_options *options, const option_table *tables, int table_count);
 
+/* The two halves of it. */
+psgd_status psgd__options_defaults(const option_table *tables, int table_count);
+psgd_status psgd__options_apply(const psgd_options *options, const option_table *tables, int table_count);
+
+/* The value that the list has for a name, or NULL. */
+const char *psgd__options_find(const psgd_options *options, const char *name);
+
 /* Describes the row at index: returns 1, or 0 past the last row. */
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);
 

@@ -18,6 +18,7 @@ static const char *const texts[] = {
     [PSGD_ERR_FORMAT] = "malformed file",
     [PSGD_ERR_CALLBACK] = "the caller's function failed",
     [PSGD_ERR_UNSUPPORTED] = "not supported here",
+    [PSGD_ERR_RANK] = "another rank has stopped",
 };
 
 const char *psgd_status_text(psgd_status status)

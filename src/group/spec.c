@@ -264,5 +264,6 @@ psgd_status psgd__spec_parse(const psgd_context *context, const char *source, sp
 void psgd__spec_free(spec_tree *tree)
 {
     psgd__free(tree->context, tree->nodes);
+    psgd__free(tree->context, tree->text);
     *tree = (spec_tree){.context = tree->context};
 }

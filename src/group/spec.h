@@ -27,6 +27,7 @@ typedef struct spec_tree {
     spec *root;
     spec *nodes; /* all of them, one block */
     int count, room;
+    char *text; /* as given or, where that was auto, as chosen; only from psgd__spec_read */
 } spec_tree;
 
 bool psgd__spec_is_auto(const char *source); /* the planner is to choose */

@@ -5,30 +5,48 @@
 #include <stdbool.h>
 
 #include "core/options.h"
+#include "optim/secant.h"
 #include <psgd/minimize.h>
-#include <psgd/precond.h>
+
+enum { PRODUCTS_AUTO, PRODUCTS_DIFFERENCES, PRODUCTS_NONE };
 
 typedef struct minimize_settings {
-    const char *group;
-    double tolerance, lr;
-    int64_t max_iterations, max_evaluations, pairs, updates, seed;
-    bool noisy;
+    const char *group, *shape;
+    double tolerance;
+    int64_t max_iterations, max_evaluations;
+    int products; /* PRODUCTS_AUTO, ... */
 } minimize_settings;
 
-/* One minimisation. Vectors are [n], lists of pairs are [pairs][n]. */
+/* A quasi-Newton step is -Pg; a truncated Newton step solves Hd = -g by conjugate gradients with P. */
+typedef enum step_kind { STEP_QUASI, STEP_NEWTON } step_kind;
+
+/* Which kind of step: see schedule.c. */
+typedef struct step_choice {
+    bool fixed; /* there are no products: quasi-Newton steps only */
+    step_kind incumbent;
+    int phase;                            /* of a trial: see schedule.c */
+    int wait, patience;                   /* blocks of the incumbent until the next trial, and after the next loss */
+    double before, challenger;            /* rates */
+    double block_cost, block_gain, price; /* of the present block; cost of the last Newton block */
+} step_choice;
+
+/* One minimisation. Vectors are [n]. */
 typedef struct minimizer {
     const psgd_context *context;
     const psgd_function *function;
     minimize_settings settings;
-    int64_t n, pairs;
-    bool whole;            /* pairs = n: the products give all of H, and further pairs follow from them */
-    psgd_precond *precond; /* NULL where Q is small */
-    double *Q, *spare;     /* [n][n] upper triangular, and room for two more, where small; else NULL */
-    bool fitted;
+    int64_t n;
     double *memory;
-    double *x, *g, *d, *x_next, *g_next, *probe;
-    double *H, *v, *h, *a, *b, *power; /* H: [n][n] where whole */
-    psgd_result now;                   /* its value and gradient_norm are those of x and g */
+    double *x, *g, *d, *x_next, *g_next; /* the point, its gradient, the direction, the point that a search looks at */
+    double *r, *y, *p, *hp;              /* conjugate gradients; v and h of a step */
+    double *mask;                        /* NULL without bounds; 0: the unknown is at a bound and stays there */
+    secant P;
+    step_choice plan;
+    double last_norm, forcing;    /* of the last Newton step */
+    double mark_value, mark_norm; /* where there was progress last, and when */
+    int64_t mark_cost, mark_iteration;
+    int suspicions;  /* in a row */
+    psgd_result now; /* its value and gradient_norm are those of x and g */
 } minimizer;
 
 static inline double minimize_dot(int64_t n, const double *x, const double *y)
@@ -38,25 +56,32 @@ static inline double minimize_dot(int64_t n, const double *x, const double *y)
     return sum;
 }
 
-/* A fit ends where the diagonal of (QHQ')^2 is this near to 1. */
-#define MINIMIZE_FITTED 1e-3
-
-/* Updates of a triangular Q of few unknowns from all of H: see minimize_small.c. */
-typedef struct small_fit {
-    int64_t n, updates;
-    double caution; /* what c is multiplied by */
-    const double *H;
-} small_fit;
-
-double psgd__minimizer_small_step(double norm, int64_t update); /* c where ||M|| is at most norm */
-void psgd__minimizer_small_fit(const small_fit *fit, double *Q, double *spare);
+/* Values, gradients and products so far, each as one. */
+double psgd__minimizer_cost(const minimizer *self);
+bool psgd__minimizer_has_products(const minimizer *self);
+int64_t psgd__minimizer_calls_left(const minimizer *self); /* until max-evaluations */
 
 psgd_status psgd__minimizer_evaluate(minimizer *self, const double *x, double *value, double *gradient);
+psgd_status psgd__minimizer_product(minimizer *self, const double *v, double *h); /* h <- Hv at x; uses x_next */
 
-/* Fits Q at the current point. */
-psgd_status psgd__minimizer_fit(minimizer *self);
+/* d <- a step of truncated Newton; P has learned from its products. */
+psgd_status psgd__minimizer_newton(minimizer *self);
 
-/* Q <- c I with c such that P is as large as one over the curvature along the gradient. */
-psgd_status psgd__minimizer_start_again(minimizer *self);
+/* Bounds. */
+bool psgd__minimizer_is_bounded(const minimizer *self);
+void psgd__minimizer_project(const minimizer *self, double *x);
+bool psgd__minimizer_find_free(minimizer *self); /* the mask at x; whether it has changed */
+double psgd__minimizer_norm(const minimizer *self, const double *x, const double *g); /* ||x - project(x - g)|| */
+double psgd__minimizer_room(const minimizer *self); /* the largest a with x + a d within the bounds */
+
+void psgd__schedule_start(step_choice *plan, bool products);
+step_kind psgd__schedule_next(const step_choice *plan);
+void psgd__schedule_note(step_choice *plan, double gain, double cost);
+
+/* Whether differences of values contradict the gradient along itself; uses x_next and d. */
+psgd_status psgd__minimizer_suspect(minimizer *self, bool *wrong);
+
+/* Iterates until it ends; now.outcome says how. */
+psgd_status psgd__minimizer_run(minimizer *self, psgd_progress progress, void *progress_data);
 
 #endif

@@ -11,8 +11,10 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/workspace.h"
+#include "optim/ranks.h"
 #include "precond/precond.h"
 #include <psgd/optim.h>
+#include <psgd/plan.h>
 
 enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192 };
 
@@ -30,7 +32,10 @@ typedef struct schedule {
     double floor; /* cosine: ends at floor times the start */
 } schedule;
 
+typedef enum defaults_choice { DEFAULTS_TUNED, DEFAULTS_PAPER } defaults_choice;
+
 typedef struct optim_settings {
+    int defaults; /* enum defaults_choice */
     double lr;
     schedule lr_schedule, step_schedule;
     int64_t warmup, total;
@@ -55,16 +60,23 @@ typedef struct optim_settings {
 extern const option_row psgd__optim_options[];
 extern const int psgd__optim_option_count;
 
-/* What untyped code knows about a method. The presets are defaults that depend on the method. */
+/* The default of an option where it depends on the method and, for psgd, on the type of its criterion and on whose
+ * defaults are asked for; NULL where it does not. */
+const char *psgd__optim_default(const char *method, int type, bool paper, const char *option);
+bool psgd__optim_by_method(const char *option); /* whether it does for some method */
+
+/* Settings from defaults and a list of options, which may be NULL. */
+psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set);
+
+/* What untyped code knows about a method. */
 typedef struct method_kind {
     const char *name, *summary;
-    double lr, momentum, beta2, decay; /* presets */
-    bool fits;                         /* has a preconditioner for each tensor */
-    bool products;                     /* takes (v, Hv) on update steps; with fits: as the criterion says */
-    bool searches;                     /* only by iterate: it evaluates the objective where it needs to */
-    bool nesterov;                     /* always */
-    bool observes;                     /* takes activations */
-    bool rows;                         /* takes row-sparse gradients; the state of absent rows stays */
+    bool fits;     /* has a preconditioner for each tensor */
+    bool products; /* takes (v, Hv) on update steps; with fits: as the criterion says */
+    bool searches; /* only by iterate: it evaluates the objective where it needs to */
+    bool nesterov; /* always */
+    bool observes; /* takes activations */
+    bool rows;     /* takes row-sparse gradients; the state of absent rows stays */
 } method_kind;
 
 typedef struct part {
@@ -81,13 +93,16 @@ typedef struct part {
     int64_t rows_max;      /* in a row-sparse gradient; 0: there are none */
     void *packed;          /* [1 + state_size / n][rows_max][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
+    int owner;             /* the rank that advances it; -1: every rank does */
+    int64_t place;         /* where it starts in a slab of all tensors, those of an owner one after the other */
+    int64_t precond_bytes; /* of the state of its preconditioner, wherever that is */
 } part;
 
 /* Every scalar that changes from step to step and belongs to no tensor: one block in a saved state. */
 typedef struct optim_counters {
     int64_t step, skipped, skipped_in_row, evaluations, products, fits;
     double best_validation, plateau; /* +inf before the first; the factor that plateaus have made so far */
-    double first_norm;               /* of the direction where theta starts at zero, else 0; -1 before the first */
+    double first_rms;                /* of theta at the first step, or of d where that is zero; -1 before it */
     double scalar[16];               /* the method's own */
     int64_t integer[8];
 } optim_counters;
@@ -96,6 +111,9 @@ struct psgd_optimizer {
     const psgd_context *context;
     psgd_dtype dtype;
     optim_settings settings;
+    optim_settings with_products; /* that take the place of settings when an objective with products is bound */
+    bool undecided;               /* between the criteria: nobody has named one */
+    psgd_plan *plan;              /* only while creating */
     const method_kind *kind;
     const void *ops; /* method_ops of the dtype */
     int part_count;
@@ -113,6 +131,7 @@ struct psgd_optimizer {
     const void **clipped_list; /* [part_count] into it */
     void *packed;              /* slab of the parts' packed */
     void **row_theta;          /* [part_count] while a step runs on rows */
+    optim_ranks *ranks;        /* NULL: a single rank */
     optim_counters now;
     char note[OPTIM_NOTE];
 
@@ -125,6 +144,12 @@ struct psgd_optimizer {
 static inline bool optim_uses_products(const psgd_optimizer *self)
 {
     return self->kind->fits ? self->settings.fit.criterion == CRITERION_NEWTON : self->kind->products;
+}
+
+/* This rank advances the tensor. */
+static inline bool optim_is_mine(const psgd_optimizer *self, const part *p)
+{
+    return !self->ranks || p->owner < 0 || p->owner == psgd_comm_rank(self->ranks->comm);
 }
 
 /* Whether method and options support gradients of so many rows of a tensor of that name; 0: whole ones. */

@@ -89,7 +89,27 @@ psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t cou
                           "observe needs an optimizer, one of its tensors, at least one row, activations and output "
                           "gradients");
     }
+    if (self->ranks) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED,
+                          "over several ranks %s makes its factors of gradients, not of "
+                          "activations",
+                          self->kind->name);
+    }
     return OPTIM_CALL(self, observe, self, tensor, count, activations, output_gradients);
+}
+
+/* Newton, as nobody has named a criterion and there are exact products now. */
+static void decide(psgd_optimizer *self)
+{
+    self->settings = self->with_products;
+    self->undecided = false;
+    for (int i = 0; i < self->part_count + 1; i++) {
+        psgd_precond *p = i < self->part_count ? self->parts[i].precond : self->joint;
+        if (!p) continue;
+        p->settings.criterion = self->settings.fit.criterion;
+        p->settings.damping = self->settings.fit.damping;
+        p->settings.step = self->settings.fit.step;
+    }
 }
 
 /* One block: the pointer lists, then the arrays. */
@@ -99,6 +119,7 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *obje
     if (!self || !objective || !objective->gradient) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "bind needs an optimizer and an objective with a gradient");
     }
+    if (self->undecided && objective->product && self->now.step == 0) decide(self);
     int64_t size = (int64_t)psgd_dtype_size(self->dtype), pairs = self->settings.fit.pairs;
     int64_t copies[LISTS] = {1, pairs, pairs, 1, 0, 0}, lists = LISTS * self->part_count * (int64_t)sizeof(void *);
     int64_t all = 2 + 2 * pairs, elements, bytes, count = (lists + 63) / 64 * 64;
@@ -168,7 +189,7 @@ int64_t psgd_optimizer_pairs(const psgd_optimizer *self)
 
 int psgd_optimizer_uses_activations(const psgd_optimizer *self)
 {
-    return self && self->kind->observes;
+    return self && self->kind->observes && !self->ranks;
 }
 
 int psgd_optimizer_needs_objective(const psgd_optimizer *self)

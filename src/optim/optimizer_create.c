@@ -17,35 +17,47 @@ const char *psgd_method_summary(int index)
     return index >= 0 && index < psgd__method_count_f64() ? psgd__method_kind_f64(index)->summary : NULL;
 }
 
-static psgd_status find_method(const char *name, int *index)
+/* psgd with a criterion has names of its own. */
+static const char *const criterion_names[] = {[CRITERION_NEWTON] = "psgd-newton", [CRITERION_FISHER] = "psgd-fisher"};
+
+/* type: that of the criterion in the name, or -1. */
+static psgd_status find_method(const char *name, int *index, int *type)
 {
     enum { MAX = 64 };
-    const char *names[MAX];
+    const char *names[MAX], *method = name;
     int count = psgd__method_count_f64();
+    *type = -1;
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(name, criterion_names[i]) != 0) continue;
+        *type = i;
+        method = "psgd";
+    }
     for (*index = 0; *index < count; (*index)++) {
         names[*index] = psgd_method_name(*index);
-        if (!strcmp(names[*index], name)) return PSGD_OK;
+        if (!strcmp(names[*index], method)) return PSGD_OK;
     }
-    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s", name, psgd__suggest("", name, names, count).words);
-}
-
-/* Where methods differ in their defaults. */
-static optim_settings presets(const method_kind *kind)
-{
-    return (optim_settings){.lr = kind->lr, .momentum = kind->momentum, .beta2 = kind->beta2, .decay = kind->decay};
+    names[count] = criterion_names[0];
+    names[count + 1] = criterion_names[1];
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s", name,
+                      psgd__suggest("", name, names, count + 2).words);
 }
 
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option)
 {
-    int m = 0;
-    if (method && find_method(method, &m) != PSGD_OK) return 0;
-    if (index >= psgd__optim_option_count) return psgd_precond_option(index - psgd__optim_option_count, option);
-    if (!psgd__option_at(psgd__optim_options, psgd__optim_option_count, index, option)) return 0;
-    if (method && !*option->default_value) {
-        optim_settings set = presets(psgd__method_kind_f64(m));
-        double value = *(double *)((char *)&set + psgd__optim_options[index].offset);
-        psgd__print(option->default_value, sizeof option->default_value, "%.15g", value);
+    int m = 0, type;
+    if (method && find_method(method, &m, &type) != PSGD_OK) return 0;
+    int found = index >= psgd__optim_option_count
+                    ? psgd_precond_option(index - psgd__optim_option_count, option)
+                    : psgd__option_at(psgd__optim_options, psgd__optim_option_count, index, option);
+    if (!found) return 0;
+    if (!method) {
+        if (psgd__optim_by_method(option->name)) option->default_value[0] = 0;
+        return 1;
     }
+    if (type < 0) type = CRITERION_FISHER;
+    const char *value = psgd__optim_default(psgd_method_name(m), type, false, option->name);
+    if (!strcmp(option->name, "criterion")) value = option->choices[type];
+    if (value) snprintf(option->default_value, sizeof option->default_value, "%s", value);
     return 1;
 }
 
@@ -67,15 +79,25 @@ static psgd_status check_settings(const method_kind *kind, const optim_settings 
     return PSGD_OK;
 }
 
-static psgd_status read_settings(psgd_optimizer *self, const psgd_options *options)
+/* named: the criterion that the name of the method has, or -1. Where neither it nor the options have one, it is the
+ * paper's Newton, or else Fisher until an objective with products is bound. */
+static psgd_status read_settings(psgd_optimizer *self, int named, const psgd_options *options)
 {
     optim_settings *set = &self->settings;
-    const method_kind *kind = self->kind;
-    *set = presets(kind);
-    option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, set},
-                             {psgd__precond_options, psgd__precond_option_count, &set->fit}};
-    PSGD_TRY(psgd__options_read(options, tables, 2));
-    return check_settings(kind, set);
+    const char *name = self->kind->name, *asked = psgd__options_find(options, "criterion");
+    PSGD_TRY(psgd__optim_read(name, named >= 0 ? named : CRITERION_NEWTON, options, set));
+    if (asked && named >= 0 && set->fit.criterion != named) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "the method is %s, the option criterion %s: leave one of them out",
+                          criterion_names[named], asked);
+    }
+    self->undecided = self->kind->fits && named < 0 && !asked && set->defaults != DEFAULTS_PAPER;
+    if (self->undecided) {
+        self->with_products = *set;
+        PSGD_TRY(psgd__optim_read(name, CRITERION_FISHER, options, set));
+    } else if (set->fit.criterion == CRITERION_FISHER && named < 0) {
+        PSGD_TRY(psgd__optim_read(name, CRITERION_FISHER, options, set));
+    }
+    return check_settings(self->kind, set);
 }
 
 static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tensor *tensor)
@@ -93,6 +115,7 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     p->from = self->total;
     p->ndim = tensor->ndim;
     p->present = true;
+    p->owner = -1;
     for (int k = 0; k < tensor->ndim; k++) {
         p->shape[k] = tensor->shape[k];
         if (p->shape[k] < 1) {
@@ -109,22 +132,100 @@ static psgd_status read_tensor(psgd_optimizer *self, int index, const psgd_tenso
     if (p->n > self->largest) self->largest = p->n;
     PSGD_TRY(psgd__optim_check_rows(self->kind, &self->settings, p->name, tensor->rows));
     p->rows_max = tensor->rows < p->shape[0] ? tensor->rows : p->shape[0];
-    if (!self->kind->fits) return PSGD_OK;
-    if (self->settings.joint && tensor->spec) {
+    if (self->ranks && p->rows_max > 0) {
+        return psgd__fail(PSGD_ERR_UNSUPPORTED, "%s has row-sparse gradients; over several ranks gradients are whole",
+                          p->name);
+    }
+    if (self->kind->fits && self->settings.joint && tensor->spec) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "%s names the group %s, but option joint makes one group of all tensors: name it by the "
                           "option group",
                           p->name, tensor->spec);
     }
-    if (self->settings.joint) return PSGD_OK;
+    return PSGD_OK;
+}
 
-    const char *source = tensor->spec ? tensor->spec : self->settings.group;
+/* The group of a tensor, and the shape that it is for. */
+typedef struct group_choice {
+    const char *spec;
+    int ndim;
+    int64_t shape[OPTIM_MAX_DIMS];
+} group_choice;
+
+static group_choice choose_group(const psgd_optimizer *self, int index, const char *source)
+{
+    const part *p = &self->parts[index];
+    group_choice c = {.spec = source, .ndim = p->ndim};
+    memcpy(c.shape, p->shape, sizeof c.shape);
+    if (!psgd__spec_is_auto(source)) return c;
+    int64_t width = psgd__part_width(p);
+    bool narrow = width <= 4 * p->shape[0];
+    c.spec = p->rows_max == 0 ? psgd_plan_spec(self->plan, index) : narrow ? "scaw" : "scan";
+    if (p->ndim <= 2) return c;
+    c.ndim = 2;
+    c.shape[1] = width;
+    return c;
+}
+
+static psgd_status create_precond(psgd_optimizer *self, int index, const char *source)
+{
+    part *p = &self->parts[index];
+    group_choice c = choose_group(self, index, source);
     precond_settings fit = self->settings.fit;
     fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
-    psgd_status status = psgd__precond_create(self->context, source, tensor->ndim, p->shape, self->dtype, &fit,
-                                              &self->work, NULL, &p->precond);
+    workspace none = {.context = self->context}; /* of a preconditioner that another rank holds */
+    bool mine = optim_is_mine(self, p);
+    psgd_status status = psgd__precond_create(self->context, c.spec, c.ndim, c.shape, self->dtype, &fit,
+                                              mine ? &self->work : &none, NULL, &p->precond);
     if (status != PSGD_OK) return psgd__fail_in(status, "%s", p->name);
     p->precond->vouched = true;
+    p->precond_bytes = psgd_precond_state_bytes(p->precond);
+    if (mine) return PSGD_OK;
+    psgd_precond_free(p->precond);
+    p->precond = NULL;
+    return PSGD_OK;
+}
+
+/* Groups by shape, for tensors whose group is auto: within one budget for all of them. A tensor of more than two
+ * dimensions, such as the kernels of a convolution, is the matrix [first, others]. */
+static psgd_status plan_groups(psgd_optimizer *self)
+{
+    int count = self->part_count;
+    int64_t *sizes = psgd__alloc(self->context, 2 * count, sizeof sizes[0]);
+    const int64_t **shapes = psgd__alloc(self->context, count, sizeof shapes[0]);
+    int *ndim = psgd__alloc(self->context, count, sizeof ndim[0]);
+    psgd_status status = sizes && shapes && ndim ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a plan");
+    for (int i = 0; i < count && status == PSGD_OK; i++) {
+        const part *p = &self->parts[i];
+        ndim[i] = p->ndim > 1 ? 2 : 1;
+        shapes[i] = &sizes[2 * i];
+        sizes[2 * i] = p->shape[0];
+        sizes[2 * i + 1] = psgd__part_width(p);
+    }
+    if (status == PSGD_OK) {
+        status = psgd_plan_create(self->context, count, ndim, shapes, self->dtype, NULL, &self->plan);
+    }
+    psgd__free(self->context, sizes);
+    psgd__free(self->context, shapes);
+    psgd__free(self->context, ndim);
+    return status;
+}
+
+static psgd_status create_preconds(psgd_optimizer *self, const psgd_tensor *tensors)
+{
+    bool plans = psgd__spec_is_auto(self->settings.group);
+    for (int i = 0; i < self->part_count; i++) plans |= psgd__spec_is_auto(tensors[i].spec);
+    if (plans) PSGD_TRY(plan_groups(self));
+    for (int i = 0; i < self->part_count && self->ranks; i++) {
+        group_choice c = choose_group(self, i, tensors[i].spec ? tensors[i].spec : self->settings.group);
+        self->ranks->each[i] = psgd__ranks_work(self, c.spec, c.ndim, c.shape);
+    }
+    psgd__ranks_assign(self);
+    for (int i = 0; i < self->part_count; i++) {
+        PSGD_TRY(create_precond(self, i, tensors[i].spec ? tensors[i].spec : self->settings.group));
+    }
+    psgd_plan_free(self->plan);
+    self->plan = NULL;
     return PSGD_OK;
 }
 
@@ -145,40 +246,40 @@ static psgd_status create_joint(psgd_optimizer *self)
     return psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements", count, (long long)self->total);
 }
 
-static psgd_status build(psgd_optimizer *self, int method, int tensor_count, const psgd_tensor *tensors,
-                         const psgd_options *options)
+static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int type, int tensor_count,
+                         const psgd_tensor *tensors, const psgd_options *options)
 {
-    PSGD_TRY(read_settings(self, options));
-    self->parts = psgd__alloc(self->context, tensor_count, sizeof self->parts[0]);
-    if (!self->parts) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d tensors", tensor_count);
-    for (; self->part_count < tensor_count; self->part_count++) {
-        part *p = &self->parts[self->part_count];
-        psgd_status status = read_tensor(self, self->part_count, &tensors[self->part_count]);
-        if (status != PSGD_OK) {
-            psgd_precond_free(p->precond);
-            return status;
+    PSGD_TRY(read_settings(self, type, options));
+    if (!psgd__options_find(options, "momentum")) {
+        for (int i = 0; i < tensor_count && self->kind->fits; i++) {
+            if (tensors[i].rows > 0) self->settings.momentum = self->with_products.momentum = 0;
         }
     }
-    if (self->settings.joint && self->kind->fits) PSGD_TRY(create_joint(self));
-    self->settings.group = NULL;
+    self->parts = psgd__alloc(self->context, tensor_count, sizeof self->parts[0]);
+    if (!self->parts) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d tensors", tensor_count);
+    PSGD_TRY(psgd__ranks_create(self, comm, tensor_count));
+    for (; self->part_count < tensor_count; self->part_count++) {
+        PSGD_TRY(read_tensor(self, self->part_count, &tensors[self->part_count]));
+    }
+    if (self->kind->fits) PSGD_TRY(self->settings.joint ? create_joint(self) : create_preconds(self, tensors));
+    self->settings.group = self->with_products.group = NULL;
     PSGD_TRY(OPTIM_CALL(self, build, self, method));
     PSGD_TRY(OPTIM_CALL(self, build_clip, self));
+    PSGD_TRY(psgd__ranks_build(self));
     return OPTIM_CALL(self, build_rows, self);
 }
 
-psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
-                                  const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
-                                  psgd_optimizer **optimizer)
+static psgd_status create(const psgd_context *context, psgd_comm *comm, const char *method, int tensor_count,
+                          const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
+                          psgd_optimizer **optimizer)
 {
-    if (!optimizer) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_optimizer_create: optimizer is NULL");
-    *optimizer = NULL;
     if (!method || !tensors || tensor_count < 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "an optimizer needs a method and at least one tensor");
     }
     PSGD_TRY(psgd__check_dtype(dtype));
     PSGD_TRY(psgd__isa_check());
-    int index;
-    PSGD_TRY(find_method(method, &index));
+    int index, type;
+    PSGD_TRY(find_method(method, &index, &type));
     psgd_optimizer *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an optimizer");
     self->context = self->work.context = context;
@@ -186,10 +287,10 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
     self->kind = psgd__method_kind_f64(index);
     self->now.best_validation = HUGE_VAL;
     self->now.plateau = 1;
-    self->now.first_norm = -1;
+    self->now.first_rms = -1;
     if (self->kind->fits) self->work.slices = la_threads() < tensor_count ? la_threads() : tensor_count;
 
-    psgd_status status = build(self, index, tensor_count, tensors, options);
+    psgd_status status = build(self, comm, index, type, tensor_count, tensors, options);
     if (status != PSGD_OK) {
         psgd_optimizer_free(self);
         return status;
@@ -198,11 +299,35 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
     return PSGD_OK;
 }
 
+/* A rank that fails here must not leave the others alone with a step. */
+psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *comm, const char *method,
+                                       int tensor_count, const psgd_tensor *tensors, psgd_dtype dtype,
+                                       const psgd_options *options, psgd_optimizer **optimizer)
+{
+    if (!optimizer) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_optimizer_create: optimizer is NULL");
+    *optimizer = NULL;
+    psgd_status own = create(context, comm, method, tensor_count, tensors, dtype, options, optimizer);
+    psgd_status status = psgd_comm_agree(comm, own);
+    if (status == PSGD_OK) return PSGD_OK;
+    psgd_optimizer_free(*optimizer);
+    *optimizer = NULL;
+    return status;
+}
+
+psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
+                                  const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
+                                  psgd_optimizer **optimizer)
+{
+    return psgd_optimizer_create_comm(context, NULL, method, tensor_count, tensors, dtype, options, optimizer);
+}
+
 void psgd_optimizer_free(psgd_optimizer *self)
 {
     if (!self) return;
+    psgd__ranks_free(self);
     for (int i = 0; i < self->part_count; i++) psgd_precond_free(self->parts[i].precond);
     psgd_precond_free(self->joint);
+    psgd_plan_free(self->plan);
     psgd__free(self->context, self->parts);
     psgd__free(self->context, self->state);
     psgd__free(self->context, self->direction);

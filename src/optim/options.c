@@ -1,5 +1,5 @@
-/* The options of an optimizer, one row each; those of its preconditioners (precond/options.c) follow them. Rows without
- * a default have one for each method. */
+/* The options of an optimizer, one row each; those of its preconditioners (precond/options.c) follow them. Defaults
+ * that depend on the method are in defaults.c. */
 #include "optim/optim.h"
 
 #include <math.h>
@@ -12,12 +12,15 @@ static const char *const whitened[] = {"gradient", "momentum", NULL};
 static const char *const applied[] = {"p", "p2", "inverse-fisher", "q", NULL};
 static const char *const clips[] = {"absolute", "sqrt", NULL};
 
+static const char *const defaults[] = {"tuned", "paper", NULL};
+
 #define FIELD(name) offsetof(optim_settings, name)
 
 const option_row psgd__optim_options[] = {
-    {"lr", OPTION_NUMBER, FIELD(lr), NULL, .min = 0, .max = HUGE_VAL, .help = "mu, the step size [by method]"},
+    {"lr", OPTION_NUMBER, FIELD(lr), "0.01", .min = 0, .max = HUGE_VAL, .help = "mu, the step size"},
     {"lr-schedule", OPTION_CHOICE, FIELD(lr_schedule.kind), "constant", .choices = schedules,
-     .help = "plateau: times lr-factor whenever validation is worse than the best so far"},
+     .help = "plateau: times lr-factor whenever validation is worse than the best so far; psgd train anneals by "
+             "cosine unless one is set"},
     {"lr-every", OPTION_COUNT, FIELD(lr_schedule.every), "1000", .min = 1, .max = 1e15,
      .help = "schedule step: times lr-factor every so many steps"},
     {"lr-factor", OPTION_NUMBER, FIELD(lr_schedule.factor), "0.25", .min = 0, .max = 1, .above = true,
@@ -34,8 +37,8 @@ const option_row psgd__optim_options[] = {
     {"warmup", OPTION_COUNT, FIELD(warmup), "0", .min = 0, .max = 1e15,
      .help = "steps over which lr rises to its value"},
     {"total", OPTION_COUNT, FIELD(total), "1000", .min = 1, .max = 1e15, .help = "schedule cosine: steps in all"},
-    {"momentum", OPTION_NUMBER, FIELD(momentum), NULL, .min = 0, .max = 1, .below = true,
-     .help = "psgd: factor of the moving average of gradients; momentum, nesterov: of u [by method]"},
+    {"momentum", OPTION_NUMBER, FIELD(momentum), "0", .min = 0, .max = 1, .below = true,
+     .help = "psgd: factor of the moving average of gradients; momentum, nesterov: of u"},
     {"nesterov", OPTION_FLAG, FIELD(nesterov), "no", .help = "psgd: look ahead along the momentum"},
     {"whiten", OPTION_CHOICE, FIELD(whiten), "gradient", .choices = whitened,
      .help = "fisher: fit P to gradients or to the momentum"},
@@ -50,12 +53,12 @@ const option_row psgd__optim_options[] = {
     {"clip-element", OPTION_NUMBER, FIELD(clip_element), "0", .min = 0, .max = HUGE_VAL,
      .help = "max |entry| of the direction; 0: any"},
     {"clip-relative", OPTION_NUMBER, FIELD(clip_relative), "0", .min = 0, .max = HUGE_VAL,
-     .help = "max norm of the direction relative to that of theta, over all tensors or the rows present; 0: any"},
+     .help = "max norm of the direction relative to that of theta, now and at the first step; 0: any"},
     {"clip-rms", OPTION_NUMBER, FIELD(clip_rms), "0", .min = 0, .max = HUGE_VAL,
      .help = "max root mean square of the direction of a tensor; 0: any"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", .min = 0, .max = HUGE_VAL, .help = "adds l2 theta to the gradient"},
-    {"decay", OPTION_NUMBER, FIELD(decay), NULL, .min = 0, .max = HUGE_VAL,
-     .help = "decoupled: theta shrinks by mu decay in a step [by method]"},
+    {"decay", OPTION_NUMBER, FIELD(decay), "0", .min = 0, .max = HUGE_VAL,
+     .help = "decoupled: theta shrinks by mu decay in a step"},
     {"update-every", OPTION_COUNT, FIELD(update_every), "1", .min = 1, .max = 1e15,
      .help = "fit the preconditioner every so many steps of a tensor"},
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
@@ -66,8 +69,8 @@ const option_row psgd__optim_options[] = {
      .help = "where the probability ends"},
     {"beta1", OPTION_NUMBER, FIELD(beta1), "0.9", .min = 0, .max = 1, .below = true,
      .help = "adam: factor of the moving average of gradients"},
-    {"beta2", OPTION_NUMBER, FIELD(beta2), NULL, .min = 0, .max = 1, .below = true,
-     .help = "adam, rmsprop, esgd, kfac: factor of the moving average of squares [by method]"},
+    {"beta2", OPTION_NUMBER, FIELD(beta2), "0.999", .min = 0, .max = 1, .below = true,
+     .help = "adam, rmsprop, esgd, kfac: factor of the moving average of squares"},
     {"epsilon", OPTION_NUMBER, FIELD(epsilon), "1e-8", .min = 0, .max = HUGE_VAL,
      .help = "adam and its like, esgd: added to the root of the squares"},
     {"epsilon-inside", OPTION_FLAG, FIELD(epsilon_inside), "no",
@@ -79,12 +82,15 @@ const option_row psgd__optim_options[] = {
      .help = "newton-cg: max number of products per step"},
     {"cg-tolerance", OPTION_NUMBER, FIELD(cg_tolerance), "0.1", .min = 0, .max = 1, .above = true,
      .help = "newton-cg: the residual at which a step is good enough, relative to the gradient"},
-    {"group", OPTION_TEXT, FIELD(group), "diag", .help = "psgd: group of tensors that do not name one"},
+    {"group", OPTION_TEXT, FIELD(group), "auto",
+     .help = "psgd: group of tensors that do not name one; auto: by their shapes, see psgd group --plan"},
     {"joint", OPTION_FLAG, FIELD(joint), "no",
      .help = "psgd: one group over all tensors as one vector; they must not name one"},
     {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9.3e18, .help = "of v and of random updates"},
     {"first-tensor", OPTION_COUNT, FIELD(first_tensor), "0", .min = 0, .max = 1e15,
      .help = "added to the index of a tensor when v is drawn: for optimizers that share a seed"},
+    {"defaults", OPTION_CHOICE, FIELD(defaults), "tuned", .choices = defaults,
+     .help = "psgd: of all options that are not set; paper: no momentum, limit or schedule but those asked for"},
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .min = 0, .max = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},
     {"check", OPTION_FLAG, FIELD(check), "yes",

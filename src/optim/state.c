@@ -7,6 +7,7 @@
  * resumes bit-for-bit. Everything is checked before anything changes; should a part still not fit, the former state is
  * restored. */
 #include "optim/optim.h"
+#include "comm/comm.h"
 #include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
@@ -45,6 +46,7 @@ static section section_of(const psgd_optimizer *self, int tensor)
     if (tensor == PSGD_SHARED_STATE) {
         s.state = (void *)&self->now;
         s.precond = self->joint;
+        head->precond_bytes = psgd_precond_state_bytes(self->joint);
         head->tensors = self->part_count;
         head->size = self->total;
         head->seed = self->settings.seed;
@@ -53,6 +55,7 @@ static section section_of(const psgd_optimizer *self, int tensor)
         const part *p = &self->parts[tensor];
         s.state = p->state;
         s.precond = p->precond;
+        head->precond_bytes = p->precond ? psgd_precond_state_bytes(p->precond) : p->precond_bytes;
         head->tensors = 1;
         head->size = p->n;
         head->ndim = p->ndim;
@@ -61,7 +64,6 @@ static section section_of(const psgd_optimizer *self, int tensor)
         head->steps = p->steps;
         head->taken = p->taken;
     }
-    head->precond_bytes = psgd_precond_state_bytes(s.precond);
     head->bytes = (int64_t)(sizeof *head + sizeof(uint64_t)) + head->state_bytes + head->precond_bytes;
     return s;
 }
@@ -76,12 +78,9 @@ int64_t psgd_optimizer_tensor_state_bytes(const psgd_optimizer *self, int tensor
     return exists(self, tensor) ? section_of(self, tensor).head.bytes : 0;
 }
 
-psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int tensor, void *bytes)
+/* A section as this rank has it. */
+static psgd_status save_section(const psgd_optimizer *self, int tensor, void *bytes)
 {
-    if (!exists(self, tensor) || !bytes) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer, one of its tensors (not %d) and a buffer",
-                          tensor);
-    }
     section s = section_of(self, tensor);
     char *at = bytes;
     memcpy(at, &s.head, sizeof s.head);
@@ -93,6 +92,36 @@ psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int ten
     uint64_t sum = psgd__checksum_add(CHECKSUM_START, bytes, at - (char *)bytes);
     memcpy(at, &sum, sizeof sum);
     return PSGD_OK;
+}
+
+/* All ranks. The section of a tensor that another rank owns comes from there to rank 0. */
+static psgd_status fetch_section(const psgd_optimizer *self, int tensor, void *bytes)
+{
+    psgd_comm *comm = self->ranks->comm;
+    int owner = self->parts[tensor].owner;
+    int64_t count = psgd_optimizer_tensor_state_bytes(self, tensor);
+    bool sends = psgd_comm_rank(comm) == owner;
+    psgd_status status = PSGD_OK;
+    char *own = sends ? psgd__alloc(self->context, count, 1) : NULL;
+    if (sends) {
+        status = own ? save_section(self, tensor, own)
+                     : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)count);
+    }
+    status = psgd_comm_agree(comm, status);
+    if (status == PSGD_OK) status = psgd__comm_send(comm, owner, 0, count, sends ? own : bytes);
+    psgd__free(self->context, own);
+    return status;
+}
+
+psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int tensor, void *bytes)
+{
+    bool first = self && (!self->ranks || psgd_comm_rank(self->ranks->comm) == 0);
+    if (!exists(self, tensor) || (first && !bytes)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer, one of its tensors (not %d) and a buffer",
+                          tensor);
+    }
+    if (self->ranks && tensor >= 0 && self->parts[tensor].owner > 0) return fetch_section(self, tensor, bytes);
+    return first ? save_section(self, tensor, bytes) : PSGD_OK;
 }
 
 /* A section at the start of these bytes is whole. */
@@ -244,37 +273,61 @@ int64_t psgd_optimizer_state_bytes(const psgd_optimizer *self)
 
 psgd_status psgd_optimizer_state_save(const psgd_optimizer *self, void *bytes)
 {
-    if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer and a buffer");
+    bool first = self && (!self->ranks || psgd_comm_rank(self->ranks->comm) == 0);
+    if (!self || (first && !bytes)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer and a buffer");
+    }
     char *at = bytes;
     for (int i = PSGD_SHARED_STATE; i < self->part_count; i++) {
-        PSGD_TRY(psgd_optimizer_tensor_state_save(self, i, at));
-        at += psgd_optimizer_tensor_state_bytes(self, i);
+        PSGD_TRY(psgd_optimizer_tensor_state_save(self, i, first ? at : NULL));
+        if (first) at += psgd_optimizer_tensor_state_bytes(self, i);
     }
     return PSGD_OK;
 }
 
-/* The state in memory of its own. */
-static psgd_status copy_state(const psgd_optimizer *self, char **bytes)
+/* Memory for the state. */
+static psgd_status make_room(const psgd_optimizer *self, char **bytes)
 {
     int64_t count = psgd_optimizer_state_bytes(self);
     *bytes = psgd__alloc(self->context, count, 1);
-    if (!*bytes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)count);
-    return psgd_optimizer_state_save(self, *bytes);
+    return *bytes ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)count);
+}
+
+/* The state as far as this rank has it. */
+static psgd_status copy_state(const psgd_optimizer *self, char **bytes)
+{
+    PSGD_TRY(make_room(self, bytes));
+    char *at = *bytes;
+    for (int i = PSGD_SHARED_STATE; i < self->part_count; i++) {
+        PSGD_TRY(save_section(self, i, at));
+        at += psgd_optimizer_tensor_state_bytes(self, i);
+    }
+    return PSGD_OK;
 }
 
 psgd_status psgd_optimizer_state_load(psgd_optimizer *self, int64_t count, const void *bytes)
 {
     if (!self || !bytes) return psgd__fail(PSGD_ERR_ARGUMENT, "state_load needs an optimizer and bytes");
     int last = self->part_count - 1;
-    PSGD_TRY(check_sections(self, PSGD_SHARED_STATE, last, count, bytes));
     char *before = NULL;
-    psgd_status status = copy_state(self, &before);
-    if (status == PSGD_OK) {
-        status = load_sections(self, PSGD_SHARED_STATE, last, bytes);
-        /* before was made from this very object: it loads. */
-        if (status != PSGD_OK) (void)load_sections(self, PSGD_SHARED_STATE, last, before);
-    }
+    psgd_status status = check_sections(self, PSGD_SHARED_STATE, last, count, bytes);
+    if (status == PSGD_OK) status = copy_state(self, &before);
+    bool changed = status == PSGD_OK;
+    if (changed) status = load_sections(self, PSGD_SHARED_STATE, last, bytes);
+    if (self->ranks) status = psgd_comm_agree(self->ranks->comm, status);
+    /* before was made from this very object: it loads. */
+    if (changed && status != PSGD_OK) (void)load_sections(self, PSGD_SHARED_STATE, last, before);
     psgd__free(self->context, before);
+    return status;
+}
+
+static psgd_status write_file(const psgd_optimizer *self, const char *path, const char *bytes)
+{
+    file_writer file = {0};
+    psgd_status status = psgd__file_create(self->context, path, &file);
+    if (status == PSGD_OK) status = psgd__file_write(&file, bytes, psgd_optimizer_state_bytes(self));
+    if (status == PSGD_OK) status = psgd__file_publish(&file);
+    if (status != PSGD_OK) psgd__file_abandon(&file);
     return status;
 }
 
@@ -282,14 +335,13 @@ psgd_status psgd_optimizer_save(const psgd_optimizer *self, const char *path)
 {
     if (!self || !path) return psgd__fail(PSGD_ERR_ARGUMENT, "save needs an optimizer and a path");
     char *bytes = NULL;
-    file_writer file = {0};
-    psgd_status status = copy_state(self, &bytes);
-    if (status == PSGD_OK) status = psgd__file_create(self->context, path, &file);
-    if (status == PSGD_OK) status = psgd__file_write(&file, bytes, psgd_optimizer_state_bytes(self));
-    if (status == PSGD_OK) status = psgd__file_publish(&file);
-    if (status != PSGD_OK) psgd__file_abandon(&file);
+    psgd_comm *comm = self->ranks ? self->ranks->comm : NULL;
+    bool first = psgd_comm_rank(comm) == 0;
+    psgd_status status = psgd_comm_agree(comm, first ? make_room(self, &bytes) : PSGD_OK);
+    if (status == PSGD_OK) status = psgd_optimizer_state_save(self, bytes);
+    if (status == PSGD_OK && first) status = write_file(self, path, bytes);
     psgd__free(self->context, bytes);
-    return status;
+    return psgd_comm_agree(comm, status);
 }
 
 psgd_status psgd_optimizer_load(psgd_optimizer *self, const char *path)

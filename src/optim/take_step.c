@@ -99,6 +99,7 @@ psgd_status psgd_optimizer_step_rows(psgd_optimizer *self, void *const *theta, c
         }
         some += rows && rows[i];
     }
+    PSGD_TRY(psgd__ranks_sum(self, &gradient, &h));
     return some ? OPTIM_CALL(self, step_rows, self, theta, rows, gradient, v, h)
                 : OPTIM_CALL(self, step, self, theta, gradient, v, h);
 }

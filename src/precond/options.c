@@ -30,7 +30,7 @@ const option_row psgd__precond_options[] = {
     {"init-scale", OPTION_NUMBER, FIELD(init_scale), "1", .min = 1e-15, .max = 1e15,
      .help = "Q starts as this times I"},
     {"init", OPTION_CHOICE, FIELD(init), "scale", .choices = inits,
-     .help = "first: take the scale from the first pair that is not zero"},
+     .help = "first: the scale of the first five pairs that are not zero"},
     {"pairs", OPTION_COUNT, FIELD(pairs), "1", .min = 1, .max = 1e6,
      .help = "max number of pairs (v, h) of one update"},
     {"integrate", OPTION_FLAG, FIELD(integrate), "no",

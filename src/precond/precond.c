@@ -34,6 +34,8 @@ static psgd_status build(psgd_precond *self, const char *source, int ndim, const
     spec_tree tree;
     psgd_status status = psgd__spec_read(self->context, source, ndim, shape, self->dtype, &tree);
     if (status == PSGD_OK) {
+        self->spec = tree.text;
+        tree.text = NULL;
         self->n = tree.root->n;
         bool chosen = self->settings.norm == NORM_AUTO;
         status = psgd__rule_resolve(&tree, &self->settings);
@@ -76,7 +78,7 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
         return status;
     }
     TYPED_CALL(self, reset, self, settings->init_scale);
-    self->waiting = settings->init == INIT_FIRST;
+    self->waiting = settings->init == INIT_FIRST ? START_PAIRS : 0;
     *precond = self;
     return PSGD_OK;
 }
@@ -103,6 +105,7 @@ void psgd_precond_free(psgd_precond *self)
 {
     if (!self) return;
     TYPED_CALL(self, release, self);
+    psgd__free(self->context, self->spec);
     psgd__free(self->context, self->units);
     psgd__free(self->context, self->average);
     psgd__free(self->context, self->segments.sizes);
@@ -274,6 +277,11 @@ psgd_status psgd_precond_set_step(psgd_precond *self, double step)
 int64_t psgd_precond_size(const psgd_precond *self)
 {
     return self ? self->n : 0;
+}
+
+const char *psgd_precond_spec(const psgd_precond *self)
+{
+    return self ? self->spec : NULL;
 }
 
 int64_t psgd_precond_updates(const psgd_precond *self)

@@ -19,6 +19,8 @@ typedef enum rule_choice { RULE_AUTO, RULE_EQ, RULE_QEQ, RULE_PRO, RULE_QUAD, RU
 typedef enum init_choice { INIT_SCALE, INIT_FIRST } init_choice;
 typedef enum rows_choice { ROWS_NONE, ROWS_EXACT, ROWS_LAZY } rows_choice;
 
+enum { START_PAIRS = 5 }; /* that init first starts from */
+
 typedef struct precond_settings {
     int criterion; /* enum criterion */
     int norm;      /* enum norm_choice */
@@ -82,6 +84,7 @@ struct psgd_precond {
     const psgd_context *context;
     psgd_dtype dtype;
     precond_settings settings;
+    char *spec;           /* owned */
     int64_t n;            /* elements of the tensor */
     workspace own, *work; /* work is own, or the optimizer's */
     int64_t at_A, at_B, at_R;
@@ -91,11 +94,12 @@ struct psgd_precond {
     void *root;          /* the group, of the dtype */
     precond_unit *units; /* owned, in the order in which psgd__group_units visits them */
     int unit_count;
-    int64_t r_size; /* values that one R may take in the workspace */
-    void *average;  /* s, the moving average of the gradient, where unbiased */
-    bool waiting;   /* for a first pair that is not zero, to start from */
-    bool by_entry;  /* norm was auto: a diag at the root or in a sum is normalised entry by entry */
-    bool vouched;   /* an optimizer has checked that pairs are finite */
+    int64_t r_size;  /* values that one R may take in the workspace */
+    void *average;   /* s, the moving average of the gradient, where unbiased */
+    int64_t waiting; /* first pairs that Q is still to start from, see update/start.c */
+    double start;    /* the multiple of I that it has started from so far */
+    bool by_entry;   /* norm was auto: a diag at the root or in a sum is normalised entry by entry */
+    bool vouched;    /* an optimizer has checked that pairs are finite */
     int64_t updates, skipped;
     precond_segments segments;
 };

@@ -418,8 +418,8 @@ class BadInput(Case):
         self.refuse(1, "cannot open nowhere.npy: No such file", v="nowhere.npy")
         self.refuse(1, "cannot open nowhere.npy: No such file", "--apply", "nowhere.npy")
         os.mkdir("folder.npy")
-        self.refuse(1, "not a plain file", h="folder.npy")
-        self.refuse(1, "not a plain file", h="/dev/zero")
+        self.refuse(1, "a folder, not a file", h="folder.npy")
+        self.refuse(1, "a device, not a file", h="/dev/zero")
         np.save("V.npy", np.ones((5, 2, 3)))
         self.refuse(1, "V.npy has 5 tensors and H.npy has 4")
 

@@ -50,6 +50,22 @@ class GroupCommand(unittest.TestCase):
         total = int(out.stdout.splitlines()[-1].split()[1].replace(",", ""))
         self.assertLessEqual(total, 100000)
 
+    def test_ranks_hold_less_of_q_and_even_moves_stay_bounded(self):
+        out = psgd("--plan", "kron(dense,dense)", "--ranks", "6", "--gradient-flops", "1e9", "--shapes",
+                   ",".join(["64x65"] * 8)).stdout.split("\n\n")[-1].splitlines()
+        rows = [line.replace(",", "").split() for line in out if line.split()[:1] != ["ranks"] and line.strip()]
+        self.assertEqual([row[0] for row in rows], ["1", "2", "4", "6"])
+        q = [int(row[1]) for row in rows]
+        self.assertEqual(q[0], 2 * q[1])
+        self.assertEqual(q[0], 4 * q[2])
+        self.assertEqual(rows[0][2], "0")
+        # g and Hv of the other half to it, Pg of the own half back: 3/2 of 8 tensors.
+        self.assertEqual(int(rows[1][2]), 3 * 4 * 64 * 65 * 4)
+        for row in rows:
+            self.assertAlmostEqual(sum(map(float, row[3:6])), float(row[6]), delta=2e-3 * float(row[6]))
+        self.assertEqual(psgd("--plan", "--ranks", "0", "--shapes", "4x4").returncode, 2)
+        self.assertEqual(psgd("--plan", "--ranks", "2", "--gflops", "0", "--shapes", "4x4").returncode, 2)
+
     def test_plan_refuses(self):
         for words in (["--budget", "much"], ["--budget", "-1x"], ["--time", "1"], ["--shapes", "3y4"]):
             out = psgd("--plan", "--shapes", "4x4", *words)

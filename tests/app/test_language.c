@@ -73,7 +73,7 @@ static psgd_status open_run(run it, trainer **self)
                                      {"seed", "4"}},
                            .given_count = 9};
     for (int i = 0; i < 8 && it.more[i].name; i++) choice.given[choice.given_count++] = it.more[i];
-    return psgd__paper_open(NULL, psgd__paper_find("wikitext2"), &choice, method(it.method), folder(it.at), self);
+    return psgd__paper_open(NULL, NULL, psgd__paper_find("wikitext2"), &choice, method(it.method), folder(it.at), self);
 }
 
 static psgd_status run_it(run it)
@@ -330,7 +330,7 @@ static void score_text(const char *batch, const char *back, train_score *valid, 
     snprintf(data, sizeof data, "text:%s", folder("text"));
     const train_setting list[] = {{"model", "lm"}, {"data", data}, {"hidden", "12"},    {"batch", batch},
                                   {"back", back},  {"seed", "4"},  {"optimizer", "sgd"}};
-    assert_ok(psgd__trainer_create(NULL, sizeof list / sizeof list[0], list, &self));
+    assert_ok(psgd__trainer_create(NULL, NULL, sizeof list / sizeof list[0], list, &self));
     assert_ok(psgd__trainer_evaluate(self, valid, test));
     psgd__trainer_free(self);
 }

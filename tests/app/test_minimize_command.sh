@@ -30,6 +30,29 @@ refuses() { # status words command...
 [ "$(wc -l <table)" = 7 ] || fail "the table has $(wc -l <table) lines"
 [ "$(grep -c converged table)" -ge 4 ] || fail "too few converge: $(cat table)"
 
+"$psgd" minimize watson --check >said || fail "--check: $(cat said)"
+[ "$(grep -c 'right: 0 of 6 entries' said)" = 2 ] || fail "--check says: $(cat said)"
+cat >wrong.c <<'END'
+#include <stdint.h>
+int64_t psgd_function_start(int64_t room, double *x)
+{
+    for (int i = 0; i < 3 && room >= 3; i++) x[i] = i + 1;
+    return 3;
+}
+int psgd_function_evaluate(int64_t n, const double *x, double *value, double *g)
+{
+    *value = x[0] * x[0] + x[1] * x[1] + x[2] * x[2];
+    for (int i = 0; g && i < n; i++) g[i] = i == 1 ? -2 * x[i] : 2 * x[i];
+    return 0;
+}
+END
+cc -shared -fPIC -o wrong.so wrong.c
+set +e; "$psgd" minimize --function wrong.so --check >said; got=$?; set -e
+[ $got = 1 ] || fail "--check of a wrong gradient ends with $got"
+grep -q "gradient wrong: 1 of 3 .* entry 1, which is -4 and should be 4" said || fail "--check says: $(cat said)"
+set +e; "$psgd" minimize --function wrong.so >said; set -e
+grep -q "the gradient disagrees with differences" said || fail "a wrong gradient ends with: $(cat said)"
+
 refuses 2 "did you mean rosenbrock?" "$psgd" minimize rosenbrok
 refuses 2 "takes 2 to" "$psgd" minimize extended-rosenbrock --n 3
 refuses 2 "did you mean --tolerance?" "$psgd" minimize rosenbrock --tolerence 1

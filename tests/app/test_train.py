@@ -154,7 +154,7 @@ class Train(unittest.TestCase):
     def test_a_full_disk_is_told_and_loses_nothing(self):
         whole, run = self.at / "whole", self.at / "run"
         words = ["train", "mlp", "--data", "xor:8", "--samples", 60, "--batch", 20, "--group", "kron(tri,tri)",
-                 "--checkpoint-every", 7]
+                 "--checkpoint-every", 7, "--lr-schedule", "constant"]
         psgd(*words, "--out", whole, "--steps", 12)
         psgd(*words, "--out", run, "--steps", 5)
         kept = (run / "checkpoint.psgd").read_bytes()
@@ -170,9 +170,39 @@ class Train(unittest.TestCase):
         self.assertIn("cannot write", psgd(*words, "--out", self.at / "new", fails=1, file_bytes=1000))
         self.assertFalse((self.at / "new").exists())
 
+    def test_a_finished_run_says_so(self):
+        run = self.at / "run"
+        psgd("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", 2, "--out", run)
+        kept = (run / "metrics.jsonl").read_bytes()
+        for words in ([], ["--epochs", 1], ["--steps", 3]):
+            self.assertIn("has made all of its steps, 6;", psgd("resume", run, *words))
+        self.assertEqual((run / "metrics.jsonl").read_bytes(), kept)
+        self.assertIn("epoch 3", psgd("resume", run, "--epochs", 3))
+
+    def test_validation_samples_are_held_out_of_training(self):
+        run = self.at / "run"
+        words = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 20, "--epochs", 3]
+        said = psgd(*words, "--validation", 0.25, "--dry-run")
+        self.assertIn("150 training, 50 validation and ", said)
+        psgd(*words, "--validation", 0.25, "--out", run)
+        records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        points = [r for r in records if r["kind"] == "point" and r["split"] != "train"]
+        self.assertEqual([(p["split"], p["step"]) for p in points], [("valid", 7), ("valid", 14), ("valid", 21)])
+        final = records[-1]
+        self.assertEqual(final["valid_loss"], points[-1]["loss"])
+        self.assertNotEqual(final["valid_loss"], final["test_loss"])
+        self.assertAlmostEqual(50 * final["valid_error"], round(50 * final["valid_error"]), places=9)
+        self.assertIn("validation loss", psgd("eval", run))
+        self.assertIn("less than a batch", psgd(*words, "--validation", 0.95, fails=2))
+        # A learning rate is chosen by them: the one with the lowest validation error.
+        psgd("compare", "logistic", *words[2:], "--validation", 0.25, "--optimizers", "sgd", "--lr", "1e-6,0.1", "--out",
+             self.at / "c")
+        row = json.loads((self.at / "c" / "compare.json").read_text())["optimizers"][0]
+        self.assertEqual(row["lr"], min(row["trials"], key=lambda trial: trial["valid_error"])["lr"])
+
     def test_kfac_goes_on_as_if_never_stopped(self):
         words = ["train", "lenet5", "--data", "digits", "--samples", 60, "--batch", 20, "--optimizer", "kfac",
-                 "--damping", 0.01]
+                 "--damping", 0.01, "--lr-schedule", "constant"]
         psgd(*words, "--steps", 6, "--out", self.at / "whole")
         psgd(*words, "--steps", 4, "--out", self.at / "cut")
         psgd("resume", self.at / "cut", "--steps", 6)

@@ -1,6 +1,8 @@
 /* The descriptions of options: each is complete, and what it promises is what the library accepts. */
 #include "support.h"
 
+#include "core/text.h"
+
 static psgd_status take(const psgd_options *options)
 {
     psgd_precond *precond;
@@ -56,11 +58,37 @@ static void test_what_is_described_is_what_is_accepted(void **state)
         if (option.type == PSGD_OPTION_CHOICE)
             assert_fails(take_value(option.name, "?"), PSGD_ERR_ARGUMENT, option.name);
         if (option.type != PSGD_OPTION_REAL && option.type != PSGD_OPTION_INTEGER) continue;
-        snprintf(beyond, sizeof beyond, option.type == PSGD_OPTION_REAL ? "%.17g" : "%.0f", option.min - 1);
+        psgd__print(beyond, sizeof beyond, option.type == PSGD_OPTION_REAL ? "%.17g" : "%.0f", option.min - 1);
         assert_fails(take_value(option.name, beyond), PSGD_ERR_ARGUMENT, option.name);
-        snprintf(beyond, sizeof beyond, option.type == PSGD_OPTION_REAL ? "%.17g" : "%.0f", option.max);
+        psgd__print(beyond, sizeof beyond, option.type == PSGD_OPTION_REAL ? "%.17g" : "%.0f", option.max);
         if (option.max_excluded) assert_fails(take_value(option.name, beyond), PSGD_ERR_ARGUMENT, option.name);
+        psgd__print(beyond, sizeof beyond, "%.17g", option.min);
+        if (option.min_excluded) assert_fails(take_value(option.name, beyond), PSGD_ERR_ARGUMENT, option.name);
+        static const char *const no_numbers[] = {"nan", "-inf", "1e999", "", "1x"};
+        for (int k = 0; k < 5; k++) assert_int_equal(take_value(option.name, no_numbers[k]), PSGD_ERR_ARGUMENT);
     }
+}
+
+/* The same bounds of optimizers, where most of those that are excluded are. */
+static void test_an_excluded_bound_is_refused(void **state)
+{
+    (void)state;
+    const int64_t n = 2;
+    const psgd_tensor tensor = {.ndim = 1, .shape = &n};
+    psgd_option_info option;
+    int excluded = 0;
+    for (int i = 0; psgd_optimizer_option("psgd", i, &option); i++) {
+        if (option.type != PSGD_OPTION_REAL || !option.min_excluded) continue;
+        psgd_options *options;
+        psgd_optimizer *made;
+        assert_ok(psgd_options_create(NULL, &options));
+        assert_ok(psgd_options_set_number(options, option.name, option.min));
+        assert_fails(psgd_optimizer_create(NULL, "psgd", 1, &tensor, PSGD_F64, options, &made), PSGD_ERR_ARGUMENT,
+                     "above");
+        psgd_options_free(options);
+        excluded++;
+    }
+    assert_true(excluded > 2);
 }
 
 /* An option whose default depends on the method has none for no method, and one for each method. */
@@ -88,6 +116,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_description_is_complete),
         cmocka_unit_test(test_what_is_described_is_what_is_accepted),
+        cmocka_unit_test(test_an_excluded_bound_is_refused),
         cmocka_unit_test(test_defaults_are_those_of_the_method),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -165,6 +165,53 @@ static void a_label_out_of_range_is_named(void **state)
     psgd_graph_free(g);
 }
 
+static void a_token_out_of_range_is_named(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    double loss, theta[15] = {0}, gradient[15];
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node tokens = psgd_graph_input(g, 2, (int64_t[]){2, 1}), W = psgd_graph_parameter(g, "W", 5, 3);
+    assert_ok(psgd_graph_finish(g, psgd_graph_l2(g, psgd_graph_embedding(g, tokens, W), 1)));
+    double *token = psgd_graph_values(g, tokens);
+    static const double bad[] = {5, -1, 0.5, 1e300};
+    for (int i = 0; i < 4; i++) {
+        token[1] = bad[i];
+        assert_fails(psgd_graph_gradient(g, theta, gradient, &loss), PSGD_ERR_ARGUMENT, "from 0 to 4");
+    }
+    token[1] = 4;
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    psgd_graph_free(g);
+}
+
+/* Averages of one batch again and again are that batch: evaluation gives what training gave. */
+static void batch_norm_evaluates_with_its_averages(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    double trained, loss, theta[4] = {1, 0.5, -2, 0.3}, gradient[4];
+    assert_ok(psgd_graph_create(NULL, PSGD_F64, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){1, 4}), y = psgd_graph_input(g, 2, (int64_t[]){2, 4});
+    psgd_node h = psgd_graph_affine(g, x, psgd_graph_parameter(g, "W", 2, 2));
+    assert_ok(psgd_graph_finish(g, psgd_graph_squared(g, psgd_graph_batch_norm(g, h, false, 0.01), y)));
+    for (int i = 0; i < 8; i++) {
+        if (i < 4) ((double *)psgd_graph_values(g, x))[i] = i * i - 2;
+        ((double *)psgd_graph_values(g, y))[i] = sin(i);
+    }
+    for (int k = 0; k < 3; k++) {
+        assert_ok(psgd_graph_gradient(g, theta, gradient, &trained));
+        psgd_graph_carry(g);
+        assert_ok(psgd_graph_loss(g, theta, &loss));
+        assert_number(loss, trained, 1e-12);
+    }
+    theta[1] += 5; /* in training the mean takes this away */
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    assert_number(loss, trained, 1e-12);
+    assert_ok(psgd_graph_loss(g, theta, &loss));
+    assert_true(fabs(loss - trained) > 0.1);
+    psgd_graph_free(g);
+}
+
 /* A user's op: y = x^3. */
 static psgd_status cube_check(psgd_op_call *call)
 {
@@ -491,6 +538,8 @@ int main(void)
         cmocka_unit_test(a_shape_that_does_not_fit_is_named),
         cmocka_unit_test(a_loss_is_one_number),
         cmocka_unit_test(a_label_out_of_range_is_named),
+        cmocka_unit_test(a_token_out_of_range_is_named),
+        cmocka_unit_test(batch_norm_evaluates_with_its_averages),
         cmocka_unit_test(an_op_of_ones_own),
         cmocka_unit_test(carried_state_joins_sequences),
         cmocka_unit_test(masks_follow_seed_and_step),

@@ -68,6 +68,32 @@ static void many_short_jobs(void **state)
     assert_ok(psgd_set_threads(0));
 }
 
+/* Whoever called is done first and has nothing left to take: it must still wait for the others, however long. */
+typedef struct slow_parts {
+    pthread_t caller;
+    _Atomic int ended;
+} slow_parts;
+
+static void run_slowly(void *data, int64_t i)
+{
+    slow_parts *s = data;
+    (void)i;
+    usleep(pthread_equal(pthread_self(), s->caller) ? 1000 : 30000);
+    atomic_fetch_add(&s->ended, 1);
+}
+
+static void a_caller_waits_for_the_slowest_part(void **state)
+{
+    (void)state;
+    assert_ok(psgd_set_threads(4));
+    for (int k = 0; k < 4; k++) {
+        slow_parts s = {.caller = pthread_self()};
+        la_parallel(8, MUCH, run_slowly, &s);
+        assert_int_equal(atomic_load(&s.ended), 8);
+    }
+    assert_ok(psgd_set_threads(0));
+}
+
 typedef struct sums {
     double part[100];
 } sums;
@@ -288,6 +314,7 @@ int main(void)
         cmocka_unit_test(threads_that_cannot_be_started_are_no_error), /* first: later, stacks are there to be reused */
         cmocka_unit_test(every_part_runs_once),
         cmocka_unit_test(many_short_jobs),
+        cmocka_unit_test(a_caller_waits_for_the_slowest_part),
         cmocka_unit_test(sums_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(a_part_that_shares_runs_its_own_parts),
         cmocka_unit_test(threads_help_with_heavy_tasks),

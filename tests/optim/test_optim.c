@@ -12,6 +12,7 @@ static psgd_optimizer *make(const char *method, psgd_dtype dtype, const psgd_ten
     psgd_options *options;
     psgd_optimizer *optimizer;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     for (int i = 0; with.pairs[i]; i += 2) assert_ok(psgd_options_set(options, with.pairs[i], with.pairs[i + 1]));
     assert_ok(psgd_optimizer_create(NULL, method, count, tensors, dtype, options, &optimizer));
     psgd_options_free(options);
@@ -216,6 +217,7 @@ static void bad_input_is_refused(void **state)
         psgd_options *options;
         psgd_optimizer *o;
         assert_ok(psgd_options_create(NULL, &options));
+        assert_ok(psgd_options_set(options, "defaults", "paper"));
         assert_ok(psgd_options_set(options, bad[i].name, bad[i].value));
         psgd_status status = psgd_optimizer_create(NULL, bad[i].method, 1, &vector, PSGD_F64, options, &o);
         if (status == PSGD_OK || !strstr(psgd_last_error(), bad[i].words)) {

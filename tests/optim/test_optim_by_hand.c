@@ -270,9 +270,87 @@ static void schedules_are_what_they_say(void **state)
     psgd_optimizer_free(o);
 }
 
+/* A gradient within the limit stays as it is. */
+static void a_short_gradient_is_not_clipped(void **state)
+{
+    (void)state;
+    double x[] = {1, 2};
+    psgd_optimizer *o = make_two("sgd", WITH("lr", "1", "clip-gradient", "1"));
+    step(o, x, (double[]){0.3, 0.4});
+    assert_float_equal(x[0], 0.7, 1e-15);
+    assert_float_equal(x[1], 1.6, 1e-15);
+    psgd_optimizer_free(o);
+}
+
+static int narrow_bowl(void *data, const void *const *at, double *loss, void *const *gradient)
+{
+    (void)data;
+    const double *x = at[0];
+    double *g = gradient[0];
+    *loss = (x[0] * x[0] + 10 * x[1] * x[1]) / 2;
+    g[0] = x[0];
+    g[1] = 10 * x[1];
+    return 0;
+}
+
+/* The second direction of L-BFGS is -Hg, H from the first step: H y = s, and H = (y's / y'y) I across. */
+static void lbfgs_follows_the_two_loops(void **state)
+{
+    (void)state;
+    double x[] = {3, 1}, x0[2], x1[2];
+    void *theta[] = {x};
+    psgd_objective objective = {.gradient = narrow_bowl};
+    psgd_optimizer *o = make_two("lbfgs", WITH(NULL));
+    assert_ok(psgd_optimizer_bind(o, &objective));
+    memcpy(x0, x, sizeof x);
+    assert_ok(psgd_optimizer_iterate(o, theta, NULL));
+    memcpy(x1, x, sizeof x);
+    assert_ok(psgd_optimizer_iterate(o, theta, NULL));
+    double step[] = {x[0] - x1[0], x[1] - x1[1]}, s[] = {x1[0] - x0[0], x1[1] - x0[1]}, y[] = {s[0], 10 * s[1]};
+    double g[] = {x1[0], 10 * x1[1]}, sy = s[0] * y[0] + s[1] * y[1], yy = y[0] * y[0] + y[1] * y[1], d[2];
+    double alpha = (s[0] * g[0] + s[1] * g[1]) / sy, q[] = {g[0] - alpha * y[0], g[1] - alpha * y[1]};
+    double beta = sy / yy * (y[0] * q[0] + y[1] * q[1]) / sy;
+    for (int i = 0; i < 2; i++) d[i] = -(sy / yy * q[i] + (alpha - beta) * s[i]);
+    double length = hypot(step[0], step[1]) * hypot(d[0], d[1]);
+    assert_true(length > 0 && step[0] * d[0] + step[1] * d[1] > 0);
+    assert_float_equal((step[0] * d[1] - step[1] * d[0]) / length, 0, 1e-9);
+    psgd_optimizer_free(o);
+}
+
+/* x above 0, and minus infinity below: a search must not end there. */
+static int edge(void *data, const void *const *at, double *loss, void *const *gradient)
+{
+    (void)data;
+    const double *x = at[0];
+    double *g = gradient[0];
+    *loss = x[0] > 0 ? x[0] + x[1] * x[1] : -HUGE_VAL;
+    g[0] = 1;
+    g[1] = 2 * x[1];
+    return 0;
+}
+
+static void a_search_does_not_end_where_the_function_is_infinite(void **state)
+{
+    (void)state;
+    double x[] = {3, 1}, loss;
+    void *theta[] = {x};
+    psgd_objective objective = {.gradient = edge};
+    psgd_optimizer *o = make_two("lbfgs", WITH(NULL));
+    assert_ok(psgd_optimizer_bind(o, &objective));
+    for (int t = 0; t < 6; t++) {
+        (void)psgd_optimizer_iterate(o, theta, &loss);
+        assert_true(x[0] > 0 && isfinite(x[1]));
+    }
+    assert_true(x[0] < 3);
+    psgd_optimizer_free(o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_gradient_is_not_clipped),
+        cmocka_unit_test(lbfgs_follows_the_two_loops),
+        cmocka_unit_test(a_search_does_not_end_where_the_function_is_infinite),
         cmocka_unit_test(sgd_with_decay_and_l2),
         cmocka_unit_test(momentum_and_nesterov_follow_the_papers_formulas),
         cmocka_unit_test(adam_and_rmsprop_first_steps),

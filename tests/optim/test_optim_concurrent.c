@@ -43,6 +43,7 @@ static psgd_optimizer *create(const char *const *set)
     psgd_options *options;
     psgd_optimizer *optimizer;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     for (int i = 0; set[i]; i += 2) assert_ok(psgd_options_set(options, set[i], set[i + 1]));
     assert_ok(psgd_optimizer_create(NULL, "psgd", PARTS, tensors, PSGD_F64, options, &optimizer));
     psgd_options_free(options);

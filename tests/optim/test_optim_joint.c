@@ -21,6 +21,7 @@ static psgd_status create(const psgd_context *context, bool joint, const char *g
 {
     psgd_options *options;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     for (int i = 0; set.pairs[i]; i += 2) assert_ok(psgd_options_set(options, set.pairs[i], set.pairs[i + 1]));
     assert_ok(psgd_options_set(options, "joint", joint ? "yes" : "no"));
     assert_ok(psgd_options_set(options, "group", group));
@@ -235,6 +236,7 @@ static void what_is_wrong_is_said(void **state)
     psgd_tensor named[] = {tensors[0], tensors[1]};
     named[1].spec = "tri";
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     assert_ok(psgd_options_set(options, "joint", "yes"));
     assert_fails(psgd_optimizer_create(NULL, "psgd", 2, named, PSGD_F64, options, &o), PSGD_ERR_ARGUMENT,
                  "tensor 1 names the group tri");

@@ -146,6 +146,8 @@ static void run(const char *name, with set, rule r)
     if (!r.power) r.power = 1;
     if (!r.every) r.every = 1;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
+    assert_ok(psgd_options_set(options, "group", "diag"));
     assert_ok(psgd_options_set_number(options, "lr", LR));
     assert_ok(psgd_options_set_number(options, "step", FIT));
     assert_ok(psgd_options_set(options, "criterion", r.newton ? "newton" : "fisher"));
@@ -253,6 +255,8 @@ static void check_updates(with set, double (*chance)(int step), int every)
     psgd_optimizer *o;
     double x[N] = {1, 1, 1, 1, 1}, g[N] = {1, 2, 3, 4, 5}, expected = 0, variance = 0;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
+    assert_ok(psgd_options_set(options, "group", "diag"));
     assert_ok(psgd_options_set(options, "criterion", "fisher"));
     assert_ok(psgd_options_set(options, "lr", "1e-6"));
     for (int i = 0; set.pairs[i]; i += 2) assert_ok(psgd_options_set(options, set.pairs[i], set.pairs[i + 1]));

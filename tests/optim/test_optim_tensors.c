@@ -16,6 +16,7 @@ static psgd_optimizer *make_first(const char *method, int count, list with)
     psgd_options *options;
     psgd_optimizer *optimizer;
     assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     for (int i = 0; with.pairs[i]; i += 2) assert_ok(psgd_options_set(options, with.pairs[i], with.pairs[i + 1]));
     assert_ok(psgd_optimizer_create(NULL, method, count, tensors, PSGD_F64, options, &optimizer));
     psgd_options_free(options);

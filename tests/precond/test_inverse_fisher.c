@@ -7,6 +7,8 @@
 #include "reference.h"
 #include "support.h"
 
+#include "core/text.h"
+
 enum { N = 3, B = 16, UPDATES = 120000 };
 
 static const double root[N * N] = {1, 0, 0, 0.5, 1.2, 0, -0.3, 0.4, 0.8}; /* S = root root' */
@@ -107,7 +109,7 @@ static void p_squared_over_the_batch_is_the_inverse_fisher_matrix(void **state)
         for (int a = 0; a < 2; a++) {
             double inverse[N * N], E[N * N], worst, worst_expected;
             fit(specs[s], averages[a], inverse);
-            expected(&t, strtod(averages[a], NULL), E);
+            expected(&t, psgd__to_number(averages[a], NULL), E);
             double mean = compare(s == 0, inverse, t.F, &worst);
             double of_expected = compare(s == 0, inverse, E, &worst_expected);
             print_message(

@@ -227,6 +227,7 @@ static psgd_optimizer *new_optimizer(const char *method, int64_t rows, const cha
     psgd_tensor tensors[2] = {{.ndim = 2, .shape = matrix, .rows = rows}, {.spec = "tri", .ndim = 1, .shape = line}};
     psgd_options *options = options_of(words);
     psgd_optimizer *made;
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     assert_ok(psgd_optimizer_create(NULL, method, 2, tensors, PSGD_F64, options, &made));
     psgd_options_free(options);
     return made;
@@ -407,6 +408,7 @@ static void assert_refused(const char *method, const char *words, const char *se
     psgd_tensor tensor = {.ndim = 2, .shape = matrix, .rows = SOME};
     psgd_options *options = options_of(words);
     psgd_optimizer *made;
+    assert_ok(psgd_options_set(options, "defaults", "paper"));
     assert_fails(psgd_optimizer_create(NULL, method, 1, &tensor, PSGD_F64, options, &made), PSGD_ERR_UNSUPPORTED,
                  sentence);
     psgd_options_free(options);

@@ -1,7 +1,7 @@
 /* Every registered group, and families in sums, under what a hostile program feeds them: parts 10^30 apart, denormals,
  * v and h that share no entry, steps up to 0.9. Q and its inverse stay finite and undo each other, and the condition
- * number is that of the matrix. PSGD_TORTURE: how many updates each case sees, a
- * hundred or so unless set. */
+ * number is that of the matrix. PSGD_TORTURE: how many updates each case sees, a hundred or so unless set;
+ * PSGD_TORTURE_SPEC: only specs that contain this; PSGD_TORTURE_SEED: of the numbers. */
 #include "specs.h"
 #include "support.h"
 
@@ -68,6 +68,27 @@ static void feed(subject *s, int t)
     }
 }
 
+/* The sign of the determinant of A [n][n], which is destroyed. */
+static int sign_of_determinant(int64_t n, double *A)
+{
+    int sign = 1;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t pivot = k;
+        for (int64_t i = k + 1; i < n; i++) pivot = fabs(A[i * n + k]) > fabs(A[pivot * n + k]) ? i : pivot;
+        for (int64_t j = 0; j < n && pivot != k; j++) {
+            double held = A[k * n + j];
+            A[k * n + j] = A[pivot * n + j];
+            A[pivot * n + j] = held;
+        }
+        sign *= (pivot == k ? 1 : -1) * (A[k * n + k] < 0 ? -1 : 1);
+        for (int64_t i = k + 1; i < n && A[k * n + k] != 0; i++) {
+            double factor = A[i * n + k] / A[k * n + k];
+            for (int64_t j = k; j < n; j++) A[i * n + j] -= factor * A[k * n + j];
+        }
+    }
+    return sign;
+}
+
 /* Largest and smallest singular value of A [n][n], by rotating its columns until they are orthogonal. */
 static double true_condition(int64_t n, double *A)
 {
@@ -116,7 +137,7 @@ static void fail_at(const subject *s, int t, const char *what, double got, doubl
 static void examine(const subject *s, int t)
 {
     int64_t n = s->n;
-    double Q[LARGEST * LARGEST], off = 0, reported;
+    double Q[LARGEST * LARGEST], copy[LARGEST * LARGEST], off = 0, reported;
     for (int64_t j = 0; j < n; j++) {
         real e[LARGEST] = {0}, y[LARGEST], back[LARGEST];
         e[j] = 1;
@@ -129,7 +150,12 @@ static void examine(const subject *s, int t)
             off = fmax(off, fabs((double)back[i] - (i == j)));
         }
     }
+    memcpy(copy, Q, (size_t)(n * n) * sizeof *copy);
     double condition = true_condition(n, Q);
+    /* Updates begin at a multiple of I and never pass a singular Q; max promises no such thing of xmat. */
+    bool promised = !strstr(s->g->spec, "xmat") || strcmp(s->norm, "max");
+    if (promised && condition < 1e-4 / EPSILON && sign_of_determinant(n, copy) < 0)
+        fail_at(s, t, "sign of det Q", -1, 1);
     /* dense keeps an inverse of its own; families are looked at every few updates */
     double accuracy = fmax(4096 * (double)n * EPSILON * condition, 0.1);
     if (!(off < accuracy)) fail_at(s, t, "Q^-1 Q - I", off, accuracy);
@@ -141,8 +167,11 @@ static void examine(const subject *s, int t)
 
 static void torture(const instance *g, const char *norm, double step, food what, int updates)
 {
-    subject s = {.g = g, .norm = norm, .step = step, .food = what, .n = 1, .seed = 17};
+    const char *seed = getenv("PSGD_TORTURE_SEED"), *only = getenv("PSGD_TORTURE_SPEC");
+    subject s = {.g = g, .norm = norm, .step = step, .food = what, .n = 1};
     psgd_options *options;
+    s.seed = seed ? (uint64_t)atoll(seed) : 17;
+    if (only && !strstr(g->spec, only)) return;
     for (int i = 0; i < g->ndim; i++) s.n *= g->shape[i];
     if (s.n > LARGEST) return;
     assert_ok(psgd_options_create(NULL, &options));
@@ -184,8 +213,30 @@ static void q_outlives_everything(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* A million updates of families and of small groups, with the largest step: PSGD_LONG_TESTS, make test-all. */
+static void q_outlives_a_million_updates(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
+    if (!getenv("PSGD_LONG_TESTS")) skip();
+    failures = 0;
+    for (int i = 0; i < instance_count + SUMS; i++) {
+        const instance *g = i < SUMS ? &sums[i] : &instances[i - SUMS];
+        int64_t n = 1;
+        for (int k = 0; k < g->ndim; k++) n *= g->shape[k];
+        if (i >= SUMS && n > 6) continue;
+        for (int f = 0; f < FOODS; f++) torture(g, "auto", 0.9, (food)f, 1000000);
+    }
+    assert_int_equal(failures, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(q_outlives_everything)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(q_outlives_everything),
+        cmocka_unit_test(q_outlives_a_million_updates),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

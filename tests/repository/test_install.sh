@@ -49,6 +49,23 @@ cc -std=c11 -Wall -Wextra -Werror "$quickstart/quickstart.c" -o "$folder/shared"
 prints "$folder/shared"
 linked "$folder/shared"
 
+# libpsgd-mpi, where it was built: by pkg-config and by find_package.
+if [ -e "$libdir/pkgconfig/psgd-mpi.pc" ]; then
+    cmp "$source/mpi/include/psgd/mpi.h" "$prefix/include/psgd/mpi.h"
+    cc -std=c11 "$source/examples/ranks/ranks.c" -o "$folder/ranks" $(pkg-config --cflags --libs psgd-mpi) -lm
+    readelf -d "$folder/ranks" | grep -q 'NEEDED.*libpsgd-mpi'
+    mkdir "$folder/mpi"
+    cat >"$folder/mpi/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.21)
+project(ranks C)
+find_package(psgd REQUIRED COMPONENTS mpi)
+add_executable(ranks $source/examples/ranks/ranks.c)
+target_link_libraries(ranks psgd::psgd_mpi m)
+END
+    cmake -S "$folder/mpi" -B "$folder/mpi/build" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+    cmake --build "$folder/mpi/build" >/dev/null
+fi
+
 for target in psgd::psgd psgd::psgd_static; do
     cmake -S "$quickstart" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DPSGD_TARGET="$target" >/dev/null
     cmake --build "$folder/cmake" >/dev/null

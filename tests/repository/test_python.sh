@@ -20,6 +20,9 @@ if nm -D "$build/libpsgd.so" | grep -q __asan_init; then
     LD_PRELOAD=$preload "$python" -c 'import numpy' 2>/dev/null || skip "the sanitizers cannot be loaded into this Python"
 fi
 
+"$python" -c 'import sys, torch; print("torch", torch.__version__, "on Python", sys.version.split()[0])' 2>/dev/null ||
+    echo "there is no torch (Debian: python3-torch): its tests are skipped"
+
 export PYTHONDONTWRITEBYTECODE=1 PYTHONWARNINGS=error::DeprecationWarning:psgd
 cd "$source/python" || exit 1
 PSGD_LIBRARY="$build/libpsgd.so" PYTHONPATH="$source/python" LD_PRELOAD="${preload:-}" \

@@ -14,9 +14,10 @@ SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 LAYERS = {
     "core": [],
     "la": ["core"],
+    "comm": ["core"],
     "group": ["core", "la"],
     "precond": ["core", "la", "group"],
-    "optim": ["core", "la", "group", "precond"],
+    "optim": ["core", "la", "comm", "group", "precond"],
     "graph": ["core", "la"],
 }
 # Of the library the command may include the public headers, and core.
@@ -177,6 +178,14 @@ class Repository(unittest.TestCase):
         about = subprocess.run(["objdump", "-p", str(BUILD / "libpsgd.so")], capture_output=True, text=True,
                                check=True).stdout
         self.assertRegex(about, r"SONAME\s+libpsgd\.so\.\d+\n")
+
+    def test_everything_that_allocates_is_in_the_sweep(self):
+        """tests/app/test_allocations.c fails every allocation of all calls that make or load something."""
+        text = "".join(without_comments(path) for path in (SOURCE / "include" / "psgd").glob("*.h"))
+        makers = set(re.findall(r"\b(psgd_[a-z_]+_(?:create[a-z_]*|load|bind|finish|watch|tree)|psgd_minimize)\s*\(", text))
+        self.assertGreater(len(makers), 12)
+        swept = (SOURCE / "tests" / "app" / "test_allocations.c").read_text()
+        self.assertEqual([name for name in sorted(makers) if name + "(" not in swept], [])
 
     def test_declared_functions_are_exported(self):
         text = "".join(without_comments(path) for path in (SOURCE / "include" / "psgd").glob("*.h"))

@@ -9,7 +9,6 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -94,17 +93,11 @@ psgd_status psgd__npy_open(const psgd_context *context, const char *path, npy_fi
     *npy = (npy_file){.context = context, .handle = -1, .path = psgd__strdup(context, path)};
     if (!npy->path) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to read %s", path);
 
-    struct stat about;
-    psgd_status status = PSGD_OK;
-    npy->handle = open(path, O_RDONLY | O_CLOEXEC);
-    if (npy->handle < 0 || fstat(npy->handle, &about) != 0) {
-        status = psgd__fail(PSGD_ERR_IO, "cannot open %s: %s", path, strerror(errno));
-    } else if (!S_ISREG(about.st_mode)) {
-        status = psgd__fail(PSGD_ERR_IO, "cannot read %s: it is not a plain file", path);
-    } else {
-        status = read_header(npy, about.st_size);
-        if (status == PSGD_OK) status = check_length(npy, about.st_size);
-    }
+    int64_t bytes;
+    psgd_status status = psgd__file_open(path, &npy->handle, &bytes);
+    if (status != PSGD_OK) npy->handle = -1;
+    if (status == PSGD_OK) status = read_header(npy, bytes);
+    if (status == PSGD_OK) status = check_length(npy, bytes);
     if (status != PSGD_OK) psgd__npy_close(npy);
     return status;
 }

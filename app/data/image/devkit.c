@@ -18,8 +18,9 @@ enum {
     TYPE_DEFLATED = 15,
     TYPE_UTF8 = 16,
     CLASS_STRUCTURE = 2,
-    MAX_SIZE = 1 << 16, /* of classes in a kit */
-    MAX_BYTES = 1 << 28 /* of an array */
+    MAX_SIZE = 1 << 16,  /* of classes in a kit */
+    MAX_BYTES = 1 << 28, /* of an array */
+    MAX_RATIO = 1032     /* of deflate: one byte cannot stand for more */
 };
 
 typedef struct span {
@@ -171,7 +172,8 @@ static bool read_deflated(const psgd_context *context, span data, devkit *kit)
     stream.avail_out = sizeof start;
     int state = inflate(&stream, Z_SYNC_FLUSH);
     uint32_t size = number_at(start + 4);
-    bool fits = (state == Z_OK || state == Z_STREAM_END) && stream.avail_out == 0 && size <= MAX_BYTES;
+    bool fits = (state == Z_OK || state == Z_STREAM_END) && stream.avail_out == 0 && size <= MAX_BYTES &&
+                size <= MAX_RATIO * data.left;
     unsigned char *bytes = fits ? psgd__alloc(context, (int64_t)size + 8, 1) : NULL;
     bool read = false;
     if (bytes) {

@@ -78,39 +78,37 @@ static void esgd_advance(const method_args *a)
 }
 
 const method_ops METHOD_OPS(adagrad) = {
-    .kind = {"adagrad", "diagonal: divide by the root of all squared gradients", .lr = 0.01, .rows = true},
+    .kind = {"adagrad", "diagonal: divide by the root of all squared gradients", .rows = true},
     .advance = adagrad_advance,
     .arrays = 1,
 };
 
 const method_ops METHOD_OPS(rmsprop) = {
-    .kind = {"rmsprop", "diagonal: divide by the root of the mean squared gradient", .lr = 0.001, .beta2 = 0.99},
+    .kind = {"rmsprop", "diagonal: divide by the root of the mean squared gradient"},
     .advance = rmsprop_advance,
     .arrays = 1,
 };
 
 const method_ops METHOD_OPS(adam) = {
-    .kind = {"adam", "rmsprop with momentum, corrected at the start", .lr = 0.001, .beta2 = 0.999},
+    .kind = {"adam", "rmsprop with momentum, corrected at the start"},
     .advance = adam_advance,
     .arrays = 2,
 };
 
 const method_ops METHOD_OPS(adamw) = {
-    .kind = {"adamw", "adam with decoupled weight decay", .lr = 0.001, .beta2 = 0.999, .decay = 0.01},
+    .kind = {"adamw", "adam with decoupled weight decay"},
     .advance = adam_advance,
     .arrays = 2,
 };
 
 const method_ops METHOD_OPS(sparse_adam) = {
-    .kind = {"sparse-adam", "adam that leaves rows without a gradient alone", .lr = 0.001, .beta2 = 0.999,
-             .rows = true},
+    .kind = {"sparse-adam", "adam that leaves rows without a gradient alone", .rows = true},
     .advance = adam_advance,
     .arrays = 2,
 };
 
 const method_ops METHOD_OPS(esgd) = {
-    .kind = {"esgd", "equilibrated: divide by the root of the mean squared Hessian-vector product", .lr = 0.01,
-             .beta2 = 0.999, .products = true},
+    .kind = {"esgd", "equilibrated: divide by the root of the mean squared Hessian-vector product", .products = true},
     .advance = esgd_advance,
     .size = esgd_size,
 };

@@ -164,7 +164,7 @@ static psgd_status kfac_observe(psgd_optimizer *self, part *p, int64_t count, co
 }
 
 const method_ops METHOD_OPS(kfac) = {
-    .kind = {"kfac", "Kronecker factors of the Fisher matrix, inverted", .lr = 0.01, .beta2 = 0.95, .observes = true},
+    .kind = {"kfac", "Kronecker factors of the Fisher matrix, inverted", .observes = true},
     .advance = kfac_advance,
     .size = kfac_size,
     .reserve = kfac_reserve,

@@ -147,7 +147,7 @@ static psgd_status lbfgs_iterate(psgd_optimizer *self, void *const *theta, doubl
 }
 
 const method_ops METHOD_OPS(lbfgs) = {
-    .kind = {"lbfgs", "limited memory BFGS with a line search", .lr = 1, .searches = true},
+    .kind = {"lbfgs", "limited memory BFGS with a line search", .searches = true},
     .size = lbfgs_size,
     .iterate = lbfgs_iterate,
 };

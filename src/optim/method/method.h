@@ -71,9 +71,9 @@ void psgd__parts_scale(const psgd_optimizer *self, double c, void *const *x);
 void psgd__parts_axpy(const psgd_optimizer *self, double c, void *const *x, void *const *y);
 double psgd__parts_max(const psgd_optimizer *self, const void *const *x);
 
-/* The gradients that the method sees: those given or, with the option clip-gradient, those with a joint norm of at most
- * that much. Tensors without a gradient are NULL in both. *max, a bound of |entry|, follows. */
-const void *const *psgd__clip_gradient(psgd_optimizer *self, const void *const *gradient, double *max);
+/* *gradient <- the gradients that the method sees: as they are or, with the option clip-gradient, those with a joint
+ * norm of at most that much. Tensors without a gradient are NULL in both. *max, a bound of |entry|, follows. */
+psgd_status psgd__clip_gradient(psgd_optimizer *self, const void *const **gradient, double *max);
 
 /* The bound objective, counted. Loss and gradient; the product of H with v, exact or by finite differences of
  * gradients, where g is the gradient at theta. Non-finite values are not looked for here. */

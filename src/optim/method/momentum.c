@@ -30,18 +30,18 @@ static void nesterov_position(const psgd_optimizer *self, const part *p, const r
 }
 
 const method_ops METHOD_OPS(sgd) = {
-    .kind = {"sgd", "gradient descent", .lr = 0.01, .rows = true},
+    .kind = {"sgd", "gradient descent", .rows = true},
     .advance = sgd_advance,
 };
 
 const method_ops METHOD_OPS(momentum) = {
-    .kind = {"momentum", "heavy ball: a sum of past gradients", .lr = 0.01, .momentum = 0.9},
+    .kind = {"momentum", "heavy ball: a sum of past gradients"},
     .advance = momentum_advance,
     .arrays = 1,
 };
 
 const method_ops METHOD_OPS(nesterov) = {
-    .kind = {"nesterov", "momentum with the gradient taken ahead", .lr = 0.01, .momentum = 0.9, .nesterov = true},
+    .kind = {"nesterov", "momentum with the gradient taken ahead", .nesterov = true},
     .advance = momentum_advance,
     .position = nesterov_position,
     .arrays = 1,

@@ -61,7 +61,7 @@ static psgd_status newton_cg_iterate(psgd_optimizer *self, void *const *theta, d
 }
 
 const method_ops METHOD_OPS(newton_cg) = {
-    .kind = {"newton-cg", "Newton steps by conjugate gradients, with a line search", .lr = 1, .searches = true},
+    .kind = {"newton-cg", "Newton steps by conjugate gradients, with a line search", .searches = true},
     .arrays = 2,
     .iterate = newton_cg_iterate,
 };

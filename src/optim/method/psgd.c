@@ -193,8 +193,8 @@ static bool psgd_heavy(const part *p)
 }
 
 const method_ops METHOD_OPS(psgd) = {
-    .kind = {"psgd", "preconditioned on a group, fitted to Hessian-vector products or gradients", .lr = 0.01,
-             .fits = true, .rows = true},
+    .kind = {"psgd", "preconditioned on a group, fitted to Hessian-vector products or gradients", .fits = true,
+             .rows = true},
     .advance = psgd_advance,
     .leave_out = psgd_leave_out,
     .finish = psgd_finish,

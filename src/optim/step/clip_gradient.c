@@ -18,21 +18,44 @@ psgd_status PSGD_TYPED(psgd__optim_build_clip)(psgd_optimizer *self)
                       (long long)self->total);
 }
 
-const void *const *psgd__clip_gradient(psgd_optimizer *self, const void *const *gradient, double *max)
+/* The norm of all tensors together. Over ranks each computes those of its own. */
+static psgd_status joint_norm(const psgd_optimizer *self, const void *const *gradient, double *norm)
 {
-    double norm = 0, limit = self->settings.clip_gradient;
-    if (!self->clipped) return gradient;
+    double *each = self->ranks ? self->ranks->each : NULL;
+    *norm = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        if (gradient[i] && p->n > 0) norm = hypot(norm, la_view_norm(view_rows((real *)gradient[i], p->n, 1), 0));
+        double own = gradient[i] && p->n > 0 && optim_is_mine(self, p)
+                         ? la_view_norm(view_rows((real *)gradient[i], p->n, 1), 0)
+                         : 0;
+        if (each) {
+            each[i] = own;
+        } else if (own != 0) {
+            *norm = hypot(*norm, own);
+        }
     }
-    if (!(norm > limit)) return gradient;
+    if (!each) return PSGD_OK;
+    PSGD_TRY(psgd__ranks_collect(self, each));
+    for (int i = 0; i < self->part_count; i++) {
+        if (each[i] != 0) *norm = hypot(*norm, each[i]);
+    }
+    return PSGD_OK;
+}
+
+psgd_status psgd__clip_gradient(psgd_optimizer *self, const void *const **gradient, double *max)
+{
+    double norm, limit = self->settings.clip_gradient;
+    if (!self->clipped) return PSGD_OK;
+    PSGD_TRY(joint_norm(self, *gradient, &norm));
+    if (!(norm > limit)) return PSGD_OK;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
+        const real *from = (*gradient)[i];
         real *to = (real *)self->clipped + p->from;
-        if (gradient[i]) la_scale_to(p->n, limit / norm, gradient[i], to);
-        self->clipped_list[i] = gradient[i] ? to : NULL;
+        if (from) la_scale_to(p->n, limit / norm, from, to);
+        self->clipped_list[i] = from ? to : NULL;
     }
     *max = fmin(*max, limit);
-    return self->clipped_list;
+    *gradient = self->clipped_list;
+    return PSGD_OK;
 }

@@ -8,7 +8,9 @@ psgd_status psgd__evaluate(psgd_optimizer *self, void *const *theta, double *los
 {
     self->now.evaluations++;
     int code = self->objective.gradient(self->objective.data, (const void *const *)theta, loss, gradient);
-    return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's gradient reported failure %d", code);
+    psgd_status status = PSGD_OK;
+    if (code) status = psgd__fail(PSGD_ERR_CALLBACK, "the objective's gradient reported failure %d", code);
+    return psgd__ranks_evaluated(self, status, loss, gradient, NULL);
 }
 
 /* (g(theta + e v) - g(theta)) / e. e is such that the largest change of a parameter is the root of epsilon, relative to
@@ -33,7 +35,9 @@ psgd_status psgd__product(psgd_optimizer *self, void *const *theta, void *const 
     if (!self->objective.product) return difference(self, theta, g, v, h);
     int code = self->objective.product(self->objective.data, (const void *const *)theta, (const void *const *)v, loss,
                                        g, h);
-    return code == 0 ? PSGD_OK : psgd__fail(PSGD_ERR_CALLBACK, "the objective's product reported failure %d", code);
+    psgd_status status = PSGD_OK;
+    if (code) status = psgd__fail(PSGD_ERR_CALLBACK, "the objective's product reported failure %d", code);
+    return psgd__ranks_evaluated(self, status, loss, g, h);
 }
 
 typedef struct along {

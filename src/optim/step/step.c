@@ -72,12 +72,32 @@ static bool clips(const optim_settings *set)
     return set->clip > 0 || set->clip_element > 0 || set->clip_relative > 0 || set->clip_rms > 0;
 }
 
+/* find_bad over ranks: each looks at its own tensors, and all know what was found. */
+static int find_bad_of_ranks(const psgd_optimizer *self, const void *const *where, const void *const *x, int64_t copies,
+                             double *max)
+{
+    double *each = self->ranks->each;
+    for (int i = 0; i < self->part_count; i++) {
+        const part *p = &self->parts[i];
+        bool looks = where[i] && optim_is_mine(self, p);
+        each[i] = looks ? (double)la_max_abs(p->n * copies, x[i]) : 0;
+        if (!isfinite(each[i])) each[i] = HUGE_VAL;
+    }
+    if (psgd__ranks_collect(self, each) != PSGD_OK) return self->part_count;
+    for (int i = 0; i < self->part_count; i++) {
+        if (!isfinite(each[i])) return i;
+        if (each[i] > *max) *max = each[i];
+    }
+    return -1;
+}
+
 /* The first tensor with a non-finite element in x, or -1; *max is the largest magnitude. Tensors without an array in
- * where (x itself, or the h that a v goes with) are left out. */
+ * where (x itself, or the h that a v goes with) are left out. part_count: the ranks could not tell each other. */
 static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, const void *const *where,
                     const void *const *x, int64_t copies, double *max)
 {
     *max = 0;
+    if (self->ranks) return find_bad_of_ranks(self, where, x, copies, max);
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
         if (!where[i]) continue;
@@ -89,17 +109,22 @@ static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, co
     return -1;
 }
 
-/* The factor that brings a direction of this norm to the limit: relative to the norm of theta or, where that starts at
- * zero, to the first direction. Either has the units of theta, so that its scale makes no difference. */
+/* The factor that brings a direction of this norm to the limit: relative to the geometric mean of the root mean squares
+ * of theta now and at the first step; where that was zero, of the first direction. All have the units of theta, so that
+ * its scale makes no difference. The present theta alone would let steps and parameters grow with each other without
+ * bound, the first one alone keeps parameters that start small from growing. */
 static double clip_relative(psgd_optimizer *self, void *const *theta, double norm)
 {
-    double energy = 0, *first = &self->now.first_norm;
+    double count = 0, energy = 0, *first = &self->now.first_rms;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        if (p->present) energy += la_dot(p->n, theta[i], theta[i]);
+        if (!p->present) continue;
+        count += (double)p->n;
+        energy += la_dot(p->n, theta[i], theta[i]);
     }
-    if (*first < 0) *first = energy > 0 ? 0 : norm;
-    double limit = self->settings.clip_relative * fmax(sqrt(energy), *first);
+    double rms = sqrt(energy / count);
+    if (*first < 0) *first = rms > 0 ? rms : norm / sqrt(count);
+    double limit = self->settings.clip_relative * sqrt(*first * fmax(rms, *first)) * sqrt(count);
     return norm > limit ? limit / norm : 1;
 }
 
@@ -174,6 +199,7 @@ psgd_status PSGD_TYPED(psgd__optim_check)(const psgd_optimizer *self, const psgd
     double max;
     bool takes = psgd_optimizer_wants_product(self);
     const char *what = find_not_finite(self, rows, gradient, v, takes ? h : NULL, &bad, &max);
+    if (what && bad == self->part_count) return PSGD_ERR_RANK;
     return !what ? PSGD_OK : psgd__fail(PSGD_ERR_NOT_FINITE, "the %s of %s is not finite", what, self->parts[bad].name);
 }
 
@@ -190,6 +216,7 @@ static void advance_one(const tensors *t, int i)
     method_args a = t->args;
     const method_ops *ops = a.self->ops;
     a.part = &a.self->parts[i];
+    if (!optim_is_mine(a.self, a.part)) return;
     if (!a.part->present) {
         if (ops->leave_out) ops->leave_out(a.self, a.part);
         return;
@@ -224,7 +251,18 @@ static void advance_small(void *data, int i)
     if (runs_concurrently(t->args.self, i)) advance_one(t, i);
 }
 
-static void advance_all(tensors *t)
+/* All ranks. What the owners have fitted, and their directions, to all. */
+static psgd_status share(psgd_optimizer *self)
+{
+    if (!self->ranks) return PSGD_OK;
+    double *each = self->ranks->each;
+    for (int i = 0; i < self->part_count; i++) each[i] = self->parts[i].fitted;
+    PSGD_TRY(psgd__ranks_collect(self, each));
+    for (int i = 0; i < self->part_count; i++) self->parts[i].fitted = each[i] != 0;
+    return self->kind->fits ? psgd__ranks_share(self) : PSGD_OK;
+}
+
+static psgd_status advance_all(tensors *t)
 {
     psgd_optimizer *self = t->args.self;
     int threads = la_threads();
@@ -233,10 +271,12 @@ static void advance_all(tensors *t)
     for (int i = 0; i < self->part_count; i++) {
         if (!runs_concurrently(self, i)) advance_one(t, i);
     }
+    PSGD_TRY(share(self));
     for (int i = 0; i < self->part_count; i++) {
         self->now.fits += self->parts[i].fitted;
         self->parts[i].fitted = false;
     }
+    return PSGD_OK;
 }
 
 /* Who takes part, and whose preconditioner is fitted. True where somebody has a pair (v, Hv) to be fitted to. */
@@ -261,8 +301,9 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
     int bad;
     bool pairs = begin(self, gradient, h);
     const char *what = find_not_finite(self, NULL, gradient, v, pairs ? h : NULL, &bad, &max);
+    if (what && bad == self->part_count) return PSGD_ERR_RANK;
     if (what) return psgd__optim_skip(self, "the %s of %s is not finite", what, self->parts[bad].name);
-    gradient = psgd__clip_gradient(self, gradient, &max);
+    PSGD_TRY(psgd__clip_gradient(self, &gradient, &max));
 
     double rate = psgd_optimizer_rate(self);
     step_rule rule = {.keep = (real)(1 - rate * set->decay), .rate = (real)rate, .l2 = (real)set->l2};
@@ -275,7 +316,7 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
         a.rule.keep = 0;
         a.rule.rate = -1;
     }
-    advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL});
+    PSGD_TRY(advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL}));
     if (ops->finish) ops->finish(self, pairs || !optim_uses_products(self));
     if (apart) {
         int64_t skipped = self->now.skipped;

@@ -24,9 +24,10 @@ void guard_start(psgd_precond *self)
     }
 }
 
+/* No power of two brings back what is infinite, as a product of two loaded halves may be. */
 static void bring_back(group *unit, double limit, double log_largest, double init_scale)
 {
-    if (psgd__group_can_rescale(unit)) {
+    if (isfinite(log_largest) && psgd__group_can_rescale(unit)) {
         int shift = (int)(log_largest > 0 ? limit - 2 - log_largest : -limit + 2 - log_largest);
         unit->ops->rescale(unit, (real)ldexp(1, shift));
     } else {

@@ -205,7 +205,7 @@ static void start(psgd_precond *self, const matrix *m, const psgd_rows *rows, wh
         w->v_norm = hypot(w->v_norm, sqrt(absent));
         w->h_norm = hypot(w->h_norm, self->settings.damping * sqrt(absent));
     }
-    update_start_from(self, w);
+    start_from(self, w);
 }
 
 /* Qh and Q^-T v, or Ph and v, of the rows present. */

@@ -16,9 +16,10 @@ typedef struct saved_header {
     int64_t bytes, updates, skipped;
     double step;
     int64_t waiting;
+    double start;
 } saved_header;
 
-static const char magic[8] = "psgdQ02";
+static const char magic[8] = "psgdQ03";
 
 enum direction { COUNT, SAVE, CHECK, LOAD };
 
@@ -101,7 +102,8 @@ void PSGD_TYPED(psgd__precond_state_save)(const psgd_precond *self, void *bytes)
                          .updates = self->updates,
                          .skipped = self->skipped,
                          .step = self->settings.step,
-                         .waiting = self->waiting};
+                         .waiting = self->waiting,
+                         .start = self->start};
     memcpy(head.magic, magic, sizeof magic);
     memcpy(bytes, &head, sizeof head);
 }
@@ -122,7 +124,8 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
     }
     const int64_t max = INT64_C(1) << 53;
     bool counts = head.updates >= 0 && head.updates <= max && head.skipped >= 0 && head.skipped <= max;
-    bool sane = counts && isfinite(head.step) && head.step >= 0 && (head.waiting == 0 || head.waiting == 1);
+    bool sane = counts && isfinite(head.step) && head.step >= 0 && head.waiting >= 0 && head.waiting <= START_PAIRS &&
+                isfinite(head.start) && head.start >= 0;
     if (!sane || walk_all(self, CHECK, (char *)bytes).broken) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
     }
@@ -131,5 +134,6 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
     self->skipped = head.skipped;
     self->settings.step = head.step;
     self->waiting = head.waiting;
+    self->start = head.start;
     return PSGD_OK;
 }

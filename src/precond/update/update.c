@@ -262,14 +262,6 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data)
     return PSGD_OK;
 }
 
-void update_start_from(psgd_precond *self, const whitened_pair *w)
-{
-    if (!(w->v_norm > 0) || !(w->h_norm > 0)) return;
-    double scale = sqrt(w->v_norm / w->h_norm);
-    PSGD_TYPED(psgd__precond_reset)(self, fmin(fmax(scale, 1e-15), 1e15));
-    self->waiting = false;
-}
-
 void update_count(const update *u)
 {
     psgd_precond *self = u->self;
@@ -408,7 +400,7 @@ psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, 
     PSGD_TRY(whiten_load(self, self->n, count, v, h, &w));
     if (self->waiting) {
         whiten_norms(self->n * count, &w);
-        update_start_from(self, &w);
+        start_from(self, &w);
     }
     const update_rule *rule = psgd__rule_at(self->settings.rule);
     bool vanishes = false;

@@ -25,7 +25,7 @@
 #define update              PSGD_TYPED(update)
 #define update_unit         PSGD_TYPED(psgd__update_unit)
 #define update_step         PSGD_TYPED(psgd__update_step)
-#define update_start_from   PSGD_TYPED(psgd__update_start_from)
+#define start_from          PSGD_TYPED(psgd__start_from)
 #define update_count        PSGD_TYPED(psgd__update_count)
 #define update_begin        PSGD_TYPED(psgd__update_begin)
 
@@ -149,8 +149,8 @@ psgd_status update_unit(group *unit, const group_pair *given, void *data);
 /* The same from an R that is known already. Fills in the unit of the measure and what goes with it. */
 void update_step(update *u, group *unit, unit_measure *m);
 
-/* The scale of I that would make ||Ph|| = ||v|| for this pair: Q = sqrt(||v|| / ||h||) I. */
-void update_start_from(psgd_precond *self, const whitened_pair *w);
+/* start.c: one of the first pairs of option init first, after whiten_norms. */
+void start_from(psgd_precond *self, const whitened_pair *w);
 
 /* After all units have made their steps. */
 void update_count(const update *u);

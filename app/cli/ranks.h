@@ -1,0 +1,14 @@
+/* The ranks that the command runs on: processes under mpirun, where it was built with MPI. */
+#ifndef PSGD_CLI_RANKS_H
+#define PSGD_CLI_RANKS_H
+
+#include <psgd/comm.h>
+
+/* Joins the other ranks, where mpirun has started this process; a failure where it cannot. */
+psgd_status cli_comm_open(void);
+void cli_comm_close(void);
+
+/* NULL where mpirun has not started this process. */
+psgd_comm *cli_comm(void);
+
+#endif

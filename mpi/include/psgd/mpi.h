@@ -1,0 +1,20 @@
+/* A psgd_comm over MPI, in libpsgd-mpi: cc $(pkg-config --cflags --libs psgd-mpi). Open MPI and MPICH are tested. */
+#ifndef PSGD_MPI_H
+#define PSGD_MPI_H
+
+#include <mpi.h>
+
+#include <psgd/comm.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All ranks of the communicator, which is duplicated; after MPI_Init, with psgd_comm_free before MPI_Finalize. Calls
+ * with this comm are made by the thread that initialised MPI. psgd_comm_stop is MPI_Abort. */
+psgd_status psgd_mpi_comm(const psgd_context *context, MPI_Comm communicator, psgd_comm **comm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,176 @@
+"""Kronecker products and direct sums, and the tree of a spec."""
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from .._errors import UnsupportedError
+from ..group import Group
+from .leaves import BNorm, Diag, Identity, Images, Leaf, Norm, Scale, XMat
+from .matrices import Block, Dense, Tri, Tril
+
+
+class Composite:
+    name = ""
+    transposed = False
+    state: List[Tensor] = []
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        self.parts = list(parts)
+        self.self_adjoint = all(part.self_adjoint for part in parts)
+        self.unprotected = any(part.unprotected for part in parts)
+
+    def nodes(self) -> List[Any]:
+        return [node for part in self.parts for node in part.nodes()]
+
+    def largest(self) -> Tensor:
+        return torch.stack([part.largest() for part in self.parts]).amax()
+
+
+class Kron(Composite):
+    name = "kron"
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        super().__init__(parts)
+        self.n = 1
+        for part in parts:
+            self.n *= part.n
+        self.can_rescale = any(part.can_rescale for part in parts)
+
+    def start(self, scale: Any) -> None:
+        for part in self.parts:
+            start(part, scale ** (1 / len(self.parts)))
+
+    def _mode(self, i: int, X: Tensor) -> Tensor:
+        outer, _, inner = X.shape
+        before = after = 1
+        for part in self.parts[:i]:
+            before *= part.n
+        for part in self.parts[i + 1 :]:
+            after *= part.n
+        return X.reshape(outer * before, self.parts[i].n, after * inner)
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        shape = X.shape
+        for i, part in enumerate(self.parts):
+            X = part.act(self._mode(i, X), transpose, inverse).reshape(shape)
+        return X
+
+    def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
+        found: List[Tuple[Any, Optional[Images]]] = []
+        for i, part in enumerate(self.parts):
+            own = None if images is None else Images(self._mode(i, images.A), self._mode(i, images.B))
+            found += part.units(own)
+        return found
+
+    def rescale(self, c: Tensor) -> None:
+        next(part for part in self.parts if part.can_rescale).rescale(c)
+
+    def balance(self, exactly: bool) -> None:
+        """Brings the largest entries of the factors together: to their geometric mean, or by powers of two."""
+        factors = [part for part in self.parts if part.can_rescale]
+        if not factors:
+            return
+        sizes = torch.stack([part.largest() for part in factors])
+        if exactly:
+            logs = sizes.log()
+            scales = (logs.mean() - logs).exp()
+        else:
+            exponents = torch.frexp(sizes)[1] - 1
+            middle = torch.round(exponents.to(sizes.dtype).mean())
+            shifts = middle - exponents.to(sizes.dtype)
+            shifts = torch.cat([shifts[:-1], -shifts[:-1].sum().reshape(1)])
+            scales = torch.exp2(shifts)
+        for part, scale in zip(factors, scales):
+            part.rescale(scale)
+
+
+class Sum(Composite):
+    name = "sum"
+
+    def __init__(self, parts: Sequence[Any]) -> None:
+        super().__init__(parts)
+        self.n = sum(part.n for part in parts)
+        self.can_rescale = all(part.can_rescale for part in parts)
+
+    def slices(self) -> List[Tuple[Any, int, int]]:
+        found, at = [], 0
+        for part in self.parts:
+            found.append((part, at, at + part.n))
+            at += part.n
+        return found
+
+    def start(self, scale: Any) -> None:
+        for part in self.parts:
+            start(part, scale)
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        self.start(scale)
+        return []
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        return torch.cat([part.act(X[:, a:b], transpose, inverse) for part, a, b in self.slices()], 1)
+
+    def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
+        found: List[Tuple[Any, Optional[Images]]] = []
+        for part, a, b in self.slices():
+            found += part.units(None if images is None else Images(images.A[:, a:b], images.B[:, a:b]))
+        return found
+
+    def fixed(self, X: Tensor) -> Tensor:
+        return torch.stack([part.fixed(X[:, a:b]) for part, a, b in self.slices()]).sum()
+
+    def rescale(self, c: Tensor) -> None:
+        for part in self.parts:
+            part.rescale(c)
+
+
+def start(group: Any, scale: Any) -> None:
+    """Q <- scale I."""
+    if isinstance(group, Composite):
+        group.start(scale)  # type: ignore[attr-defined]
+    else:
+        group.state = group.reset(scale)
+
+
+LEAVES: Dict[str, Any] = {
+    "identity": Identity, "scale": Scale, "diag": Diag, "norm": Norm, "bnorm": BNorm, "xmat": XMat, "tri": Tri,
+    "tril": Tril, "dense": Dense,
+}  # fmt: skip
+_LINE = re.compile(r"^( *)(t )?([a-z]+):(\d+) +([\d,]+)")
+
+
+def parse(spec: str, shape: Tuple[int, ...], dtype: torch.dtype, device: Any) -> Any:
+    """The group of a spec, sizes and short forms as the C library resolves them."""
+    lines = [found for found in map(_LINE.match, repr(Group(spec, shape)).split("\n")) if found]
+    group, rest = _build(lines, 0, dtype, device, spec)
+    assert rest == len(lines)
+    return group
+
+
+def _build(lines: List[Any], at: int, dtype: torch.dtype, device: Any, spec: str) -> Tuple[Any, int]:
+    depth, transposed, name = len(lines[at].group(1)), bool(lines[at].group(2)), lines[at].group(3)
+    n, elements = int(lines[at].group(4)), int(lines[at].group(5).replace(",", ""))
+    at, parts = at + 1, []
+    while at < len(lines) and len(lines[at].group(1)) > depth:
+        part, at = _build(lines, at, dtype, device, spec)
+        parts.append(part)
+    if name == "kron":
+        return Kron(parts), at
+    if name == "sum":
+        return Sum(parts), at
+    if name == "block":
+        return Block(parts, transposed, dtype, device), at
+    if n == 1 and name in ("norm", "bnorm"):
+        name = "scale" if name == "norm" else "identity"
+    if name in FAMILIES:
+        return FAMILIES[name](n, FAMILIES[name].rank(n, elements), dtype, device), at
+    if name not in LEAVES:
+        raise UnsupportedError(f"{name} of {spec} has no form as torch ops; move the parameters to the CPU for it")
+    return LEAVES[name](n, transposed, dtype, device), at
+
+
+FAMILIES: Dict[str, Any] = {}

@@ -1,0 +1,323 @@
+"""Groups without parts as torch ops: what ``src/group/leaf`` does, without branches on values.
+
+X is [outer, n, inner], n-long fibres. ``gram(X)`` is Pi(XX') over all of them; R = gram(A) - gram(B) and S = gram(A) +
+gram(B) are elements of the Lie algebra, laid out as the group likes. A step gives the new state, which the caller takes
+over where it is sound: nothing here reads a value back from the device."""
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .philox import Stream
+
+FEW = 4  # fibres up to which the library keeps an R as vectors, and knows some norms exactly
+
+
+class Images(NamedTuple):
+    """Of h and of v, [outer, n, inner]."""
+
+    A: Tensor
+    B: Tensor
+
+    @property
+    def columns(self) -> int:
+        return self.A.shape[0] * self.A.shape[2]
+
+
+def energies(X: Tensor) -> Tensor:
+    """Of each row, over all fibres."""
+    return (X * X).sum((0, 2))
+
+
+def as_rows(X: Tensor) -> Tensor:
+    """[n, all fibres]."""
+    return X.permute(1, 0, 2).reshape(X.shape[1], -1)
+
+
+def bound(rows: Tensor, columns: Tensor, squares: Tensor) -> Tensor:
+    """The smaller of ||R||_F and sqrt(||R||_1 ||R||_inf)."""
+    return torch.minimum(squares.sqrt(), rows.amax().sqrt() * columns.amax().sqrt())
+
+
+class Leaf:
+    name = ""
+    self_adjoint = False
+    unprotected = False
+    diagonal = False
+    can_rescale = True
+    mix = 1
+
+    def __init__(self, n: int, transposed: bool, dtype: torch.dtype, device: Any) -> None:
+        self.n, self.transposed, self.dtype, self.device = n, transposed, dtype, device
+        self.state: List[Tensor] = []
+
+    def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
+        return [(self, images)]
+
+    def nodes(self) -> List[Any]:
+        return [self]
+
+    def norm(self, S: Tensor, images: Images, draw: Stream) -> Tensor:
+        """About ||S||_2 for S = Pi(AA' + BB')."""
+        return self.spectral(S, images, 1)
+
+    def fixed(self, X: Tensor) -> Tensor:
+        """The sum of squares over the rows in which Q is I whatever the element."""
+        return torch.zeros((), dtype=self.dtype, device=self.device)
+
+    def largest(self) -> Tensor:
+        return self.state[0].abs().amax()
+
+    def rescale(self, c: Tensor) -> None:
+        self.state = [x * c for x in self.state]
+
+    # Where every Q is symmetric, or the group is commutative:
+
+    def right(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        return self.left(state, c, R)
+
+    def symmetrised(self, state: List[Tensor]) -> List[Tensor]:
+        return state
+
+    def rotated(self, state: List[Tensor], draw: Stream) -> List[Tensor]:
+        return state
+
+    # A group of its own has:
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        raise NotImplementedError
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        raise NotImplementedError
+
+    def gram(self, X: Tensor) -> Any:
+        raise NotImplementedError
+
+    def r_max(self, R: Any) -> Tensor:
+        return R.abs().amax()
+
+    def spectral(self, R: Any, images: Images, sign: int) -> Tensor:
+        return self.r_max(R)
+
+    def inside(self, c: Tensor, R: Any) -> Tensor:
+        raise NotImplementedError
+
+    def left(self, state: List[Tensor], c: Tensor, R: Any) -> List[Tensor]:
+        raise NotImplementedError
+
+
+def filled(n: Tuple[int, ...], scale: Any, dtype: torch.dtype, device: Any) -> Tensor:
+    return torch.ones(n, dtype=dtype, device=device) * scale
+
+
+class Scale(Leaf):
+    """cI; Pi(S) = (tr S / n) I."""
+
+    name = "scale"
+    self_adjoint = True
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        return [filled((), scale, self.dtype, self.device)]
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        return X / self.state[0] if inverse else X * self.state[0]
+
+    def gram(self, X: Tensor) -> Tensor:
+        return (X * X).sum() / self.n
+
+    def inside(self, c: Tensor, R: Tensor) -> Tensor:
+        return c * R < 1
+
+    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        return [state[0] * (1 - c * R)]
+
+
+class Identity(Leaf):
+    name = "identity"
+    self_adjoint = True
+    can_rescale = False
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        return []
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        return X
+
+    def largest(self) -> Tensor:
+        return torch.zeros((), dtype=self.dtype, device=self.device)
+
+    def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
+        return []
+
+    def fixed(self, X: Tensor) -> Tensor:
+        return (X * X).sum()
+
+
+class Diag(Leaf):
+    name = "diag"
+    self_adjoint = True
+    diagonal = True
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        return [filled((self.n,), scale, self.dtype, self.device)]
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        q = self.state[0][:, None]
+        return X / q if inverse else X * q
+
+    def gram(self, X: Tensor) -> Tensor:
+        return energies(X)
+
+    def inside(self, c: Tensor, R: Tensor) -> Tensor:
+        return (c * R < 1).all()
+
+    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        return [(state[0] * (1 - c * R)).clamp_min(torch.finfo(self.dtype).tiny)]
+
+
+class Norm(Leaf):
+    """[diag(d) c; 0 s] or, transposed, [diag(d) 0; c' s]; the state is (d, s) and c."""
+
+    name = "norm"
+    mix = 2
+    corner_fixed = False
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        q = filled((self.n,), scale, self.dtype, self.device)
+        if self.corner_fixed:
+            q = torch.cat([q[:-1], torch.ones_like(q[-1:])])
+        return [q, torch.zeros(self.n - 1, dtype=self.dtype, device=self.device)]
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        return _bordered(self.state, X, self.transposed != transpose, inverse)
+
+    def gram(self, X: Tensor) -> Tensor:
+        squares = energies(X)
+        if self.corner_fixed:
+            squares = torch.cat([squares[:-1], torch.zeros_like(squares[-1:])])
+        return torch.cat([squares, (X[:, :-1] * X[:, -1:]).sum((0, 2))])
+
+    def spectral(self, R: Tensor, images: Images, sign: int) -> Tensor:
+        d, c = R[: self.n].abs(), R[self.n :].abs()
+        across = torch.cat([d[:-1] + c, d[-1:]])
+        along = torch.cat([d[:-1], d[-1:] + c.sum()])
+        return bound(across, along, (R * R).sum())
+
+    def inside(self, c: Tensor, R: Tensor) -> Tensor:
+        return (c * R[: self.n] < 1).all()
+
+    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        q, side = state
+        own = R[self.n - 1] if self.transposed else R[: self.n - 1]
+        other = q[:-1] if self.transposed else q[-1]
+        side = side - c * (own * side + R[self.n :] * other)
+        return [(q * (1 - c * R[: self.n])).clamp_min(torch.finfo(self.dtype).tiny), side]
+
+    def largest(self) -> Tensor:
+        return torch.cat(self.state).abs().amax()
+
+
+class BNorm(Norm):
+    name = "bnorm"
+    can_rescale = False
+    corner_fixed = True
+
+    def fixed(self, X: Tensor) -> Tensor:
+        return (X[:, -1] ** 2).sum()
+
+
+def _bordered(state: List[Tensor], X: Tensor, last_row: bool, inverse: bool) -> Tensor:
+    d, s, c = state[0][:-1, None], state[0][-1], state[1][:, None]
+    upper, last = X[:, :-1], X[:, -1:]
+    if last_row and not inverse:
+        last = last * s + (upper * c).sum(1, keepdim=True)
+        upper = upper * d
+    elif last_row:
+        upper = upper / d
+        last = (last - (upper * c).sum(1, keepdim=True)) / s
+    elif not inverse:
+        upper = upper * d + c * last
+        last = last * s
+    else:
+        last = last / s
+        upper = (upper - c * last) / d
+    return torch.cat([upper, last], 1)
+
+
+class XMat(Leaf):
+    """Diagonal d and antidiagonal e: 2 x 2 matrices [d_i e_i; e_j d_j], j = n - 1 - i."""
+
+    name = "xmat"
+    self_adjoint = True
+    unprotected = True
+    mix = 2
+
+    def reset(self, scale: Any) -> List[Tensor]:
+        q = filled((self.n,), scale, self.dtype, self.device)
+        return [q, torch.zeros_like(q)]
+
+    def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        d, e = self.state
+        other = e.flip(0) if transpose else e
+        if not inverse:
+            return X * d[:, None] + other[:, None] * X.flip(1)
+        det = d * d.flip(0) - e * e.flip(0)
+        return (X * d.flip(0)[:, None] - other[:, None] * X.flip(1)) / det[:, None]
+
+    def gram(self, X: Tensor) -> Tensor:
+        mixed = (X * X.flip(1)).sum((0, 2))
+        return torch.cat([energies(X), _without_middle(mixed)])
+
+    def spectral(self, R: Tensor, images: Images, sign: int) -> Tensor:
+        d, e = R[: self.n], R[self.n :]
+        dj, ej = d.flip(0), e.flip(0)
+        sizes = 0.5 * (torch.hypot(d + dj, e - ej) + torch.hypot(d - dj, e + ej))
+        return sizes.amax()
+
+    def inside(self, c: Tensor, R: Tensor) -> Tensor:
+        a, b = 1 - c * R[: self.n], c * R[self.n :]
+        det = a * a.flip(0) - b * b.flip(0)
+        return (det.abs() > 4 * torch.finfo(self.dtype).eps).all()
+
+    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        (d, e), r, s = state, R[: self.n], R[self.n :]
+        return [d - c * (r * d + s * e.flip(0)), e - c * (r * e + s * d.flip(0))]
+
+    def right(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+        (d, e), r, s = state, R[: self.n], R[self.n :]
+        return [d - c * (d * r + e * s.flip(0)), e - c * (d * s + e * r.flip(0))]
+
+    def symmetrised(self, state: List[Tensor]) -> List[Tensor]:
+        return [state[0], (state[1] + state[1].flip(0)) / 2]
+
+    def rotated(self, state: List[Tensor], draw: Stream) -> List[Tensor]:
+        d, e = state
+        skew = e.flip(0) - e
+        norm = skew.abs().amax()
+        turns = norm > torch.finfo(self.dtype).eps * torch.maximum(d.abs().amax(), e.abs().amax())
+        s = skew / torch.where(turns, norm, torch.ones_like(norm))
+        x, y = (s * s).sum() / 2 * norm, -(s * s * (d + d.flip(0))).sum() / 2
+        s = rotation_angle(x, y) * s
+        keep = 1 - s * s / 2
+        made = [keep * d + s * e.flip(0), keep * e + s * d.flip(0)]
+        return [torch.where(turns, new, old) for new, old in zip(made, state)]
+
+    def largest(self) -> Tensor:
+        return torch.cat(self.state).abs().amax()
+
+
+def _without_middle(x: Tensor) -> Tensor:
+    """An antidiagonal; where its length is odd the middle belongs to the diagonal."""
+    if x.shape[0] % 2 == 0:
+        return x
+    half = x.shape[0] // 2
+    return torch.cat([x[:half], torch.zeros_like(x[:1]), x[half + 1 :]])
+
+
+def rotation_angle(x: Tensor, y: Tensor) -> Tensor:
+    """t of Q + t (SQ + (t/2) SSQ) from x = tr SQ and y = tr SSQ; at most 1/8."""
+    falling = y < 0
+    best = -x / torch.where(falling, y, -torch.ones_like(y))
+    return torch.where(falling, best.clamp_max(0.125), torch.full_like(best, 0.125))

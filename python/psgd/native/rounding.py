@@ -1,0 +1,32 @@
+"""Stochastic rounding from float32 to bfloat16 and float16: up or down with the probabilities that make the mean exact.
+
+Sums of small steps then arrive where rounding to nearest would lose each of them. The random bits are a function of
+(seed, tensor, step, entry) alone."""
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .philox import ROUND, Stream
+
+HALVES = (torch.bfloat16, torch.float16)
+
+
+def _random16(seed: int, tensor: int, step: int, count: int, device: torch.device) -> Tensor:
+    """16 bits each, two from an entry of the stream."""
+    bits = Stream.of(seed, ROUND, tensor, step).bits((count + 1) // 2, device)
+    return torch.stack([bits & 0xFFFF, bits >> 16], 1).reshape(-1)[:count].to(torch.int32)
+
+
+def round_stochastically(x: Tensor, dtype: torch.dtype, seed: int, tensor: int, step: int) -> Tensor:
+    """float32 to a half type."""
+    bits = x.contiguous().view(torch.int32)
+    random = _random16(seed, tensor, step, x.numel(), x.device).view(x.shape)
+    if dtype == torch.bfloat16:
+        made = ((bits + random) & ~0xFFFF).view(torch.float32)
+        return torch.where(torch.isfinite(made), made, x).to(dtype)
+    normal = ((bits + (random >> 3)) & ~0x1FFF).view(torch.float32)
+    # below 2^-14 the spacing is 2^-24 throughout
+    small = torch.floor(x * 2.0**24 + random.to(torch.float32) * 2.0**-16) * 2.0**-24
+    made = torch.where(x.abs() < 2.0**-14, small, normal)
+    return torch.where(made.abs() <= torch.finfo(dtype).max, made, x).to(dtype)

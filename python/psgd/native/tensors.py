@@ -1,0 +1,350 @@
+"""The tensors of one dtype and device in a torch param group, moved by torch ops: for CUDA, ROCm, MPS and XPU, and for
+CPU tensors on request.
+
+A step does what ``src/optim/step`` does: it is skipped where something is not finite, fits the preconditioners that are
+due, clips and moves. All of that is decided on the device; counters are read when somebody asks, and every READ_EVERY
+steps for the warning and the error that too many skipped steps are."""
+from __future__ import annotations
+
+import io
+import math
+from functools import partial
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from .._errors import FormatError, UnsupportedError
+from .._lib import lib
+from .._options import options_of
+from .._sharded import own_part
+from .._units import Unit
+from .fit import NativeFit
+from .philox import PROBE, SHUFFLE, Stream
+from .rounding import HALVES, round_stochastically
+
+READ_EVERY = 64
+_NEVER = {
+    "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
+}  # fmt: skip
+
+
+class NativeView:
+    """A preconditioner of the native path, to look at."""
+
+    def __init__(self, fit: NativeFit) -> None:
+        self.fit, self.spec, self.shape = fit, fit.spec, fit.shape
+
+    @property
+    def updates(self) -> int:
+        return self.fit.updates
+
+    @property
+    def skipped(self) -> int:
+        return int(self.fit.skipped)
+
+    @property
+    def Q(self) -> Any:
+        return self.fit.Q().cpu().numpy()
+
+    @property
+    def P(self) -> Any:
+        return self.Q.T @ self.Q
+
+    def apply(self, g: Tensor) -> Tensor:
+        """P g."""
+        return self.fit.apply(g)
+
+
+class NativeList:
+    native = True
+
+    def __init__(
+        self,
+        group: Dict[str, Any],
+        units: Sequence[Unit],
+        first: int,
+        keywords: Mapping[str, str],
+        choose: Callable[[Sequence[Unit]], List[str]],
+    ) -> None:
+        """keywords: the C name of each option; choose: gives every unit a spec, as the C core does."""
+        self.group, self.units, self.first, self.keywords = group, list(units), first, keywords
+        self.streams = len(units)
+        self.device, self.dtype = units[0].params[0].device, units[0].dtype
+        self.steps, self.taken = [0] * len(units), torch.zeros(len(units), device=self.device)
+        self.step_count = 0
+        self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
+        self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
+        self.averages: Dict[int, Tensor] = {}
+        self.v: Dict[int, Tensor] = {}
+        self.loaded: Dict[int, Dict[str, Tensor]] = {}
+        self.follow_options()
+        settings, specs = self.settings, choose(units)
+        self.fits = [NativeFit(spec, unit.shape, self.dtype, self.device, settings) for spec, unit in zip(specs, units)]
+
+    # --- options
+
+    def follow_options(self) -> None:
+        """Takes over what the program, or a scheduler, has changed in the param group."""
+        given = {keyword: self.group.get(keyword) for keyword in self.keywords}
+        if given == getattr(self, "seen", None):
+            return
+        made = _defaults(str(self.group["method"]), self.group["criterion"], given.get("defaults"))
+        for keyword, value in given.items():
+            if value is not None:
+                made[self.keywords[keyword]] = _plain(value)
+        for option, instead in _NEVER.items():
+            if made.get(option) in (True, "yes") or self.group.get(option) is True:
+                raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
+        if "plateau" in (made["lr-schedule"], made["step-schedule"]):
+            raise UnsupportedError("the schedule plateau is for parameters on the CPU; torch has ReduceLROnPlateau")
+        before = getattr(self, "settings", None)
+        if before is not None:
+            self._refuse_change(before, made)
+        self.seen, self.settings = given, made
+        self.pairs = int(made["pairs"])
+        for fit in getattr(self, "fits", ()):
+            fit.step = float(made["step"])
+        self._numbers()
+
+    def _numbers(self) -> None:
+        get = self.settings.__getitem__
+        self.momentum, self.decay, self.l2 = float(get("momentum")), float(get("decay")), float(get("l2"))
+        self.clip, self.clip_element = float(get("clip")), float(get("clip-element"))
+        self.clip_relative, self.clip_rms = float(get("clip-relative")), float(get("clip-rms"))
+        self.clip_gradient = float(get("clip-gradient"))
+        self.seed, self.every = int(get("seed")), int(get("update-every"))
+        self.newton = get("criterion") == "newton"
+
+    def _refuse_change(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Of what the fits are built from."""
+        for option in ("criterion", "rule", "norm", "init", "init-scale", "norm-decay", "damping", "pairs", "seed"):
+            if before[option] != now[option]:
+                raise UnsupportedError(f"the option {option} cannot change once there are steps on {self.device}")
+
+    def _schedule(self, name: str, step: int) -> float:
+        get, kind = self.settings.__getitem__, self.settings[f"{name}-schedule"]
+        if kind == "step":
+            return float(get(f"{name}-factor")) ** (step // int(get(f"{name}-every")))
+        if kind == "cosine":
+            floor, total = float(get(f"{name}-floor")), int(get("total"))
+            return floor if step >= total else floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * step / total))
+        return 1.0
+
+    def _rate(self) -> float:
+        warmup = int(self.settings["warmup"])
+        rise = (self.step_count + 1) / warmup if self.step_count < warmup else 1.0
+        return float(self.settings["lr"]) * rise * self._schedule("lr", self.step_count)
+
+    def _due(self, index: int) -> bool:
+        step = self.steps[index]
+        if step % self.every:
+            return False
+        anneal, chance = int(self.settings["update-anneal"]), float(self.settings["update-probability"])
+        if anneal:
+            chance *= float(self.settings["update-floor"]) ** min(1.0, (step // self.every) / anneal)
+        return chance >= 1 or Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform() < chance
+
+    # --- one step
+
+    def wanted(self) -> List[int]:
+        if not self.newton:
+            return []
+        live = [i for i, unit in enumerate(self.units) if any(p.requires_grad for p in unit.params)]
+        return live if any(self._due(i) for i in live) else []
+
+    def _normal(self, index: int, count: int) -> Tensor:
+        stream = Stream.of(self.seed, PROBE, self.first + index, self.steps[index])
+        unit = self.units[index]
+        return stream.normal(count * math.prod(unit.shape), self.dtype, self.device).view(count, *unit.shape)
+
+    def draw(self, index: int) -> List[List[Tensor]]:
+        unit, v = self.units[index], self._normal(index, self.pairs)
+        if unit.params[0].dtype in HALVES:
+            v = v.to(unit.params[0].dtype).to(self.dtype)
+        self.v[index] = v
+        return [[part.to(p.dtype) for part, p in zip(unit.split(whole), unit.params)] for whole in v]
+
+    def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
+        self.loaded = {}
+        sign = -1 if self.group.get("maximize") else 1
+        for i, unit in enumerate(self.units):
+            grads = [p.grad for p in unit.params]
+            if all(grad is None for grad in grads):
+                continue
+            if any(grad is not None and grad.layout is not torch.strided for grad in grads):
+                raise UnsupportedError(f"{unit.name} has a sparse gradient, which takes parameters on the CPU")
+            entry = {"g": unit.join(grads)}
+            if sign < 0:
+                entry["g"] = -entry["g"]
+            hs = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
+            if self._due(i) and any(h is not None for each in hs for h in each):
+                entry["h"] = torch.stack([unit.join(each) for each in hs])
+            self.loaded[i] = entry
+        return bool(self.loaded)
+
+    def sound(self) -> Tensor:
+        """A flag on the device: everything that was loaded is finite."""
+        sizes = [x.abs().amax() for entry in self.loaded.values() for x in entry.values() if x.numel()]
+        return torch.isfinite(torch.stack(sizes)).all()
+
+    def step(self, ok: Tensor) -> None:
+        rate, directions, thetas = self._rate(), {}, {}
+        self._clip_gradients()
+        with torch.no_grad():
+            for i, entry in self.loaded.items():
+                thetas[i] = self.units[i].join([p.detach() for p in self.units[i].params])
+                directions[i] = self._direction(i, entry, thetas[i], ok)
+            fine = ok & torch.isfinite(torch.stack([d.abs().amax() for d in directions.values()])).all()
+            factor = self._clip(directions, thetas)
+            for i, d in directions.items():
+                made = (1 - rate * self.decay) * thetas[i] - (rate * factor) * d
+                self._store(i, torch.where(fine & torch.isfinite(made).all(), made, thetas[i]))
+                self.steps[i] += 1
+        taken = fine.to(self.taken.dtype)
+        if len(self.loaded) == len(self.units):
+            self.taken = self.taken + taken
+        else:
+            for i in self.loaded:
+                self.taken[i] += taken
+        bad = (~fine).to(torch.int64)
+        self.skips = torch.stack([self.skips[0] + bad, (self.skips[1] + bad) * bad])
+        self.step_count += 1
+        self.loaded = {}
+
+    def _clip_gradients(self) -> None:
+        if self.clip_gradient > 0:
+            norm = torch.stack([entry["g"].norm() for entry in self.loaded.values()]).norm()
+            factor = (self.clip_gradient / norm).clamp_max(1)
+            for entry in self.loaded.values():
+                entry["g"] = entry["g"] * factor
+
+    def _direction(self, index: int, entry: Mapping[str, Tensor], theta: Tensor, ok: Tensor) -> Tensor:
+        """P m, after the fit where that is due."""
+        g, fit = entry["g"], self.fits[index]
+        if self.l2 > 0:
+            g = g + self.l2 * theta
+        m = self._average(index, g, ok) if self.momentum > 0 else g
+        if self._due(index):
+            step = float(self.settings["step"]) * self._schedule("step", self.steps[index])
+            if not self.newton:
+                whitened = m if self.settings["whiten"] == "momentum" else g
+                fit.update(self._normal(index, 1), whitened, ok, step)
+            elif "h" in entry:
+                h = entry["h"] + self.l2 * self.v[index] if self.l2 > 0 else entry["h"]
+                fit.update(self.v[index], h, ok, step)
+        what = self.settings["apply"].lower()
+        d = fit.apply(m, "p2" if what == "inverse-fisher" else what)
+        return d / float(self.settings["batch"]) if what == "inverse-fisher" else d
+
+    def _average(self, index: int, g: Tensor, ok: Tensor) -> Tensor:
+        """The moving average of the gradient, divided by 1 - momentum^t so that it starts without bias."""
+        beta = self.momentum
+        old = self.averages.get(index)
+        old = torch.zeros_like(g) if old is None else old
+        new = beta * old + (1 - beta) * g
+        self.averages[index] = torch.where(ok, new, old)
+        if self.settings["nesterov"] in (True, "yes"):
+            new = beta * new + (1 - beta) * g
+        return new / (1 - beta ** (self.taken[index].to(self.dtype) + 1))
+
+    def _clip(self, directions: Dict[int, Tensor], thetas: Mapping[int, Tensor]) -> Any:
+        """Clips the directions; returns the factor that the limits over all tensors ask for."""
+        if not (self.clip or self.clip_element or self.clip_rms or self.clip_relative):
+            return 1.0
+        for i, d in directions.items():
+            if self.clip_element > 0:
+                d = d.clamp(-self.clip_element, self.clip_element)
+            if self.clip_rms > 0:
+                d = d * _factor(self.clip_rms, (d * d).mean().sqrt())
+            directions[i] = d
+        norm = torch.stack([d.norm() for d in directions.values()]).norm()
+        factor = torch.ones_like(norm)
+        if self.clip > 0:
+            total = sum(math.prod(unit.shape) for unit in self.units)
+            factor = _factor(self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1), norm)
+        if self.clip_relative > 0:
+            root = math.sqrt(sum(d.numel() for d in directions.values()))
+            rms = torch.stack([theta.norm() for theta in thetas.values()]).norm() / root
+            start = torch.where(rms > 0, rms, norm * factor / root)
+            self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
+            limit = self.clip_relative * root * (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
+            factor = factor * _factor(limit, norm * factor)
+        return factor
+
+    def _store(self, index: int, whole: Tensor) -> None:
+        unit = self.units[index]
+        for place, (part, p) in enumerate(zip(unit.split(whole), unit.params)):
+            if p.dtype in HALVES:
+                tensor = 2 * (self.first + index) + place
+                part = round_stochastically(part, p.dtype, self.seed, tensor, self.step_count)
+            p.copy_(own_part(part, p))
+
+    # --- what people look at, and state
+
+    def skipped(self) -> int:
+        return int(self.skips[0])
+
+    def skipped_in_row(self) -> int:
+        return int(self.skips[1])
+
+    def preconditioner(self, index: int) -> NativeView:
+        return NativeView(self.fits[index])
+
+    def health(self) -> List[Dict[str, Any]]:
+        rows = []
+        for unit, fit in zip(self.units, self.fits):
+            name = unit.name[len("parameter ") :] if unit.name.startswith("parameter ") else unit.name
+            condition = float(torch.linalg.cond(fit.Q().double().cpu())) if fit.n <= 512 else None
+            rows.append({
+                "name": name, "shape": fit.shape, "group": fit.spec, "updates": fit.updates,
+                "skipped": int(fit.skipped), "condition": condition, "criterion": None,
+            })  # fmt: skip
+        return rows
+
+    def states(self) -> Dict[int, bytearray]:
+        """Of each tensor, as bytes: torch would cast anything else to the dtype of the parameter."""
+        made = {}
+        for i, fit in enumerate(self.fits):
+            own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
+            own += [self.averages[i]] if i in self.averages else []
+            to = io.BytesIO()
+            torch.save({"own": [x.cpu() for x in own], "fit": [x.cpu() for x in fit.state_tensors()]}, to)
+            made[i] = bytearray(to.getvalue())
+        return made
+
+    def load_states(self, saved: Mapping[int, bytes]) -> None:
+        for i, chars in saved.items():
+            try:
+                read = torch.load(io.BytesIO(bytes(chars)))
+                steps, taken, skips, first_rms, *average = [x.to(self.device) for x in read["own"]]
+                self.fits[i].load_tensors(read["fit"])
+            except Exception as why:
+                raise FormatError(f"the state of {self.units[i].name} is not one of the native backend: {why}") from why
+            self.steps[i], self.step_count = (int(x) for x in steps)
+            self.taken[i] = taken[0]
+            self.skips, self.first_rms = skips, first_rms[0].to(self.dtype)
+            if average:
+                self.averages[i] = average[0].to(self.dtype)
+
+
+def _factor(limit: Any, size: Tensor) -> Tensor:
+    """What brings a size down to a limit."""
+    return torch.where(size > limit, limit / size, torch.ones_like(size))
+
+
+def _defaults(method: str, criterion: str, which: Any) -> Dict[str, Any]:
+    """Of every option. Those of the paper depend on no method, as those of sgd do not."""
+    if not method.startswith("psgd"):
+        raise UnsupportedError(f"the method {method} needs parameters on the CPU")
+    name = "sgd" if which == "paper" else f"psgd-{criterion}" if method == "psgd" else method
+    rows = options_of(partial(lib.psgd_optimizer_option, name.encode()))
+    made: Dict[str, Any] = {info.name.decode(): info.default_value.decode() for info in rows}
+    made["criterion"] = criterion
+    return made
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return float(value)
+    return value

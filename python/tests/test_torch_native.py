@@ -1,0 +1,238 @@
+"""backend="native": the same fits and steps as the C core, as torch ops that stay on their device."""
+import copy
+import os
+
+import numpy as np
+import pytest
+
+import psgd
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
+import psgd.torch  # noqa: E402
+from psgd._lib import lib  # noqa: E402
+from psgd._options import options_of  # noqa: E402
+from psgd.native.composites import FAMILIES, LEAVES  # noqa: E402
+from psgd.native.fit import RULES, NativeFit  # noqa: E402
+from psgd.native.philox import PROBE, Stream  # noqa: E402
+
+F = torch.nn.functional
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Tensors are small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+DEFAULTS = {info.name.decode(): info.default_value.decode() for info in options_of(lib.psgd_precond_option)}
+
+# As in tests/specs.c: one fibre, a few and many.
+SPECS = [
+    ("identity", (3,)), ("kron(identity,diag)", (3, 4)), ("scale", (5,)), ("kron(scale,tri)", (3, 4)), ("diag", (7,)),
+    ("diag", (2, 3, 2)), ("kron(diag,diag)", (5, 3)), ("tri", (1,)), ("tri", (9,)), ("kron(tri,tri)", (6, 5)),
+    ("kron(tri,tri)", (20, 2)), ("tril", (9,)), ("kron(tril,tril)", (5, 7)), ("dense", (1,)), ("dense", (6,)),
+    ("kron(dense,dense)", (5, 4)), ("kron(dense,dense)", (5, 9)), ("kron(dense,identity)", (3, 2)), ("norm", (6,)),
+    ("kron(norm,t(norm))", (4, 5)), ("bnorm", (6,)), ("kron(bnorm,t(bnorm))", (4, 5)), ("xmat", (6,)), ("xmat", (7,)),
+    ("kron(xmat,xmat)", (4, 5)), ("t(tri)", (5,)), ("t(norm)", (5,)), ("t(t(bnorm))", (5,)),
+    ("t(block(tri:3,norm))", (7,)), ("block(tri:4,identity:1)", (5,)), ("block(dense:2,block(diag:3,scale))", (7,)),
+    ("kron(block(tri:3,scale:2),t(block(sum(diag:1,dense:2),tril)))", (5, 6)), ("sum(diag:2,tri:3,scale:2)", (7,)),
+    ("sum(dense:3,sum(norm:2,xmat:3),bnorm)", (2, 5)), ("kron(tri,dense,diag)", (3, 2, 4)),
+    ("kron(diag,scale,tri,norm)", (2, 1, 3, 2)), ("kron(tri)", (4,)), ("sum(kron(tri:3,tri:4),diag:5)", (17,)),
+    ("kron(sum(kron(tri:2,diag:3),norm:2),tril)", (8, 3)), ("kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))", (5, 7)),
+    ("scan", (4, 6)), ("t(scan)", (4, 6)), ("scaw", (6, 4)), ("auto", (6, 40)), ("lra(2)", (9,)), ("lra(0)", (4,)),
+    ("lra(3)", (3, 4)), ("splu(2)", (9,)), ("splu(4)", (4,)), ("splu(1)", (3, 4)),
+    ("sum(lra(2):6,splu(2):5,tri:3)", (14,)),
+]  # fmt: skip
+SELF_ADJOINT = [
+    entry for entry in SPECS
+    if not any(name in entry[0] for name in ("tri", "norm", "block", "scan", "scaw", "lra", "splu", "auto"))
+]  # fmt: skip
+
+
+def a_fit(spec, shape, dtype=torch.float64, **options):
+    settings = dict(DEFAULTS, **{name.replace("_", "-"): str(value) for name, value in options.items()})
+    return NativeFit(spec, shape, dtype, torch.device("cpu"), settings)
+
+
+def compare(spec, shape, pairs=1, updates=20, **options):
+    """The largest relative difference of P g over updates of both; pairs of a random well-conditioned matrix."""
+    rng = np.random.default_rng(len(spec) + sum(shape))
+    n = int(np.prod(shape))
+    core = psgd.Preconditioner(spec, shape, "float64", pairs=pairs, **options)
+    native = a_fit(spec, shape, pairs=pairs, **options)
+    H = rng.standard_normal((n, n))
+    H = (H @ H.T / n + 0.1 * np.eye(n)) * rng.uniform(0.3, 3, (n, 1))
+    worst = 0.0
+    for _ in range(updates):
+        v = rng.standard_normal((pairs, n))
+        h, g = v @ H, rng.standard_normal(shape)
+        given = (pairs, *shape) if pairs > 1 else shape
+        core.update(v.reshape(given), h.reshape(given))
+        native.update(torch.from_numpy(v), torch.from_numpy(h), torch.tensor(True))
+        want, got = core.apply(g), native.apply(torch.from_numpy(g)).numpy()
+        worst = max(worst, np.abs(want - got).max() / np.abs(want).max())
+    assert core.skipped == int(native.skipped)
+    return worst
+
+
+def test_the_list_of_specs_has_every_group_of_the_registry():
+    names = {entry.name for entry in psgd.groups()}
+    assert all(any(name in spec for spec, _ in SPECS) for name in names)
+    assert names == {*LEAVES, *FAMILIES, "t", "block", "sum", "kron", "scan", "scaw", "auto"} & names
+
+
+OPTIONS = [
+    dict(step=0.1), dict(step=0.1, norm="second", pairs=3), dict(step=0.1, criterion="fisher", damping=0.3),
+    dict(step=1e-4, norm="none"), dict(step=0.1, norm="spectral"), dict(step=0.1, norm="max"),
+    dict(step=0.1, init_scale=0.2, pairs=3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spec, shape", SPECS)
+def test_fits_are_those_of_the_core(spec, shape):
+    for options in OPTIONS if os.environ.get("PSGD_LONG_TESTS") else OPTIONS[:3]:
+        assert compare(spec, shape, **options) < 1e-12, options
+
+
+@pytest.mark.parametrize("spec, shape", SELF_ADJOINT)
+@pytest.mark.parametrize("rule", [rule for rule in RULES if rule != "eq"])
+def test_update_rules_are_those_of_the_core(spec, shape, rule):
+    assert compare(spec, shape, rule=rule, step=0.1, init="first") < 1e-12
+    assert compare(spec, shape, pairs=3, rule=rule, step=0.1) < 1e-12
+
+
+@pytest.mark.parametrize("spec, shape", [("kron(tri,diag)", (4, 5)), ("kron(dense,scale)", (3, 2)), ("splu(2)", (9,))])
+def test_long_fits_are_balanced_as_the_core_does(spec, shape):
+    assert compare(spec, shape, updates=300, step=0.05) < 1e-7  # rounding grows along the way
+
+
+def test_random_numbers_are_those_of_the_core():
+    for dtype, name, tolerance in ((torch.float64, "float64", 4e-15), (torch.float32, "float32", 2e-6)):
+        made = Stream.of(7, PROBE, 3, 11).normal(1000, dtype, "cpu").numpy()
+        assert np.abs(made - psgd.normal(1000, name, seed=7, tensor=3, step=11)).max() < tolerance
+
+
+def test_what_is_not_finite_or_extreme():
+    for dtype, big in ((torch.float64, 1e100), (torch.float32, 1e15)):
+        for spec in ("diag", "kron(tri,diag)", "dense"):
+            fit = a_fit(spec, (3, 4) if "kron" in spec else (12,), dtype, step=0.1)
+            for scale in (1.0, big, 1 / big, 0.0, float("nan"), float("inf")):
+                before = fit.Q()
+                fit.update(torch.randn(12, dtype=dtype), torch.randn(12, dtype=dtype) * scale, torch.tensor(True))
+                assert torch.isfinite(fit.Q()).all()
+                assert np.isfinite(scale) or torch.equal(fit.Q(), before)
+
+
+def small_net(dtype=torch.float64):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Conv2d(1, 3, 3), torch.nn.Tanh(), torch.nn.Flatten(), torch.nn.Linear(27, 4))
+    return net.to(dtype)
+
+
+def train(opt, net, steps=12, dtype=torch.float64, spoil=None):
+    torch.manual_seed(1)
+    x, y = torch.randn(16, 1, 5, 5, dtype=dtype), torch.randint(0, 4, (16,))
+    for step in range(steps):
+        opt.step(lambda: F.cross_entropy(net(x), y) * (float("nan") if step == spoil else 1))
+    return torch.cat([p.detach().reshape(-1) for p in net.parameters()])
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("options", [
+    dict(), dict(momentum=0.9, nesterov=True), dict(momentum=0.9, whiten="momentum"), dict(clip=0.1), dict(clip_rms=0.1),
+    dict(clip_element=0.05, weight_decay=0.1), dict(clip_relative=0.02), dict(l2=0.1, clip_gradient=0.1),
+    dict(update_every=2, update_anneal=5, update_floor=0.3), dict(update_probability=0.5, seed=3),
+    dict(lr_schedule="cosine", total=10, warmup=3, precond_step_schedule="step", precond_step_every=4),
+    dict(operator="Q"), dict(operator="P2", init="first"), dict(pairs=2), dict(fold_bias=True, maximize=True),
+    dict(group="scan", norm="second"), dict(group="kron(dense,diag)", rule="pro"), dict(clip=0.1, clip_by="sqrt"),
+])  # fmt: skip
+def test_steps_are_those_of_the_core(criterion, options):
+    if criterion == "fisher" and "pairs" in options:
+        pytest.skip("pairs are of products")
+    ends = []
+    for backend in ("c", "native"):
+        net = small_net()
+        given = {"criterion": criterion, "precond_step": 0.1, "damping": 0.1 if criterion == "fisher" else None, **options}
+        opt = psgd.torch.PSGD(net, 0.02, backend=backend, **given)
+        ends.append(train(opt, net))
+    assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
+
+
+def test_a_step_that_is_not_finite_is_masked_and_counted_late():
+    ends = []
+    for backend in ("c", "native"):
+        net = small_net()
+        opt = psgd.torch.PSGD(net, 0.02, backend=backend, momentum=0.9, criterion="fisher")
+        ends.append(train(opt, net, spoil=4))
+        assert opt.skipped == 1
+    assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
+    weight = torch.nn.Parameter(torch.ones(3))
+    opt = psgd.torch.PSGD([weight], 0.1, backend="native", criterion="fisher", max_skipped=5)
+    weight.grad = torch.full((3,), float("nan"))
+    with pytest.raises(psgd.NotFiniteError, match="max-skipped is 5"):
+        for _ in range(64):
+            opt.step()
+    assert torch.equal(weight.detach(), torch.ones(3))
+
+
+def test_it_resumes_bit_for_bit():
+    net = small_net()
+    opt = psgd.torch.PSGD(net, 0.02, backend="native", momentum=0.9, norm="second", criterion="newton")
+    train(opt, net, 5)
+    twin_net = copy.deepcopy(net)
+    twin = psgd.torch.PSGD(twin_net, 0.5, backend="native", momentum=0.9, norm="second", criterion="newton")
+    twin.load_state_dict(copy.deepcopy(opt.state_dict()))
+    assert torch.equal(train(opt, net, 5), train(twin, twin_net, 5))
+    core = psgd.torch.PSGD(small_net(), 0.02, momentum=0.9)
+    broken = opt.state_dict()
+    broken["state"][0]["native"] = broken["state"][0]["native"][:-9]
+    with pytest.raises(psgd.FormatError, match="native"):
+        twin.load_state_dict(broken)
+    assert core.state_dict()["state"][0].keys() == {"shared", "tensor"}
+
+
+def test_native_and_core_side_by_side_move_together_or_not_at_all():
+    first, second = (torch.nn.Parameter(torch.ones(3, dtype=torch.float64)) for _ in range(2))
+    groups = [{"params": [first], "backend": "native"}, {"params": [second]}]
+    opt = psgd.torch.PSGD(groups, 0.1, criterion="fisher")
+    opt.step(lambda: (first**2).sum() + (second**2).sum())
+    before = first.detach().clone(), second.detach().clone()
+    opt.step(lambda: (first**2).sum() + (second**2).sum() * float("nan"))
+    assert torch.equal(first.detach(), before[0]) and torch.equal(second.detach(), before[1]) and opt.skipped == 1
+
+
+def test_refused():
+    weight = torch.nn.Parameter(torch.ones(3, 4))
+    for wrong in (dict(joint=True), dict(integrate=True), dict(method="adam"), dict(lr_schedule="plateau")):
+        with pytest.raises(psgd.UnsupportedError):
+            psgd.torch.PSGD([weight], 0.1, backend="native", **wrong)
+    with pytest.raises(ValueError, match="backend"):
+        psgd.torch.PSGD([weight], 0.1, backend="cuda")
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("options", [
+    dict(group="kron(tri,tri)"), dict(group="kron(dense,dense)", rule="pro"), dict(group="scan"), dict(group="diag"),
+    dict(group="kron(dense,diag)", rule="quad", momentum=0.9, clip_rms=1.0, clip=1.0), dict(group="lra(3)"),
+    dict(group="splu(2)"),
+])  # fmt: skip
+def test_nothing_leaves_the_device(criterion, options):
+    """Under FakeTensorMode tensors have a device but no memory: an op that mixes devices, or one that reads a value
+    back, raises."""
+    fake = pytest.importorskip("torch._subclasses.fake_tensor", reason="this PyTorch has no FakeTensorMode")
+    if not hasattr(torch, "compile"):
+        pytest.skip("FakeTensorMode of PyTorch 1 makes no CUDA tensors without CUDA")
+    with fake.FakeTensorMode(allow_non_fake_inputs=False):
+        weight = torch.nn.Parameter(torch.empty(6, 5, device="cuda"))
+        bias = torch.nn.Parameter(torch.empty(6, device="cuda", dtype=torch.bfloat16))
+        opt = psgd.torch.PSGD([weight, bias], 0.1, criterion=criterion, **{"group": None, **options})
+        opt._products.evaluate = lambda closure, params, hv, directions: (
+            None, [{id(p): torch.empty_like(p) for p in of} for of, _ in directions()]
+        )  # fmt: skip  autograd itself wants a CUDA driver
+        for _ in range(3):
+            weight.grad, bias.grad = torch.empty_like(weight), torch.empty_like(bias)
+            opt.step()
+        assert opt.preconditioner(weight).fit.Q().device.type == "cuda"

@@ -1,0 +1,82 @@
+/* Every default that depends on the method: one table for the library, the command and the bindings. What it does not
+ * name has the default of its row in options.c or precond/options.c, which psgd_precond_create and psgd fit keep. */
+#include "optim/optim.h"
+
+#include <string.h>
+
+typedef struct method_default {
+    const char *method, *option, *value;
+} method_default;
+
+/* psgd: for both criteria; psgd-newton, psgd-fisher: for one of them; none of them where option defaults is paper.
+ * docs/optimizers.md says on which tasks they were chosen. */
+static const method_default defaults[] = {
+    {"adagrad", "lr", "0.01"},
+    {"rmsprop", "lr", "0.001"},
+    {"rmsprop", "beta2", "0.99"},
+    {"adam", "lr", "0.001"},
+    {"adamw", "lr", "0.001"},
+    {"adamw", "decay", "0.01"},
+    {"sparse-adam", "lr", "0.001"},
+    {"esgd", "lr", "0.01"},
+    {"kfac", "lr", "0.01"},
+    {"kfac", "beta2", "0.95"},
+    {"momentum", "momentum", "0.9"},
+    {"nesterov", "momentum", "0.9"},
+    {"lbfgs", "lr", "1"},
+    {"newton-cg", "lr", "1"},
+    {"psgd", "init", "first"},
+    {"psgd", "step", "0.1"},
+    {"psgd", "update-anneal", "500"},
+    {"psgd", "update-floor", "0.1"},
+    {"psgd-newton", "lr", "0.1"},
+    {"psgd-newton", "clip-relative", "1"},
+    {"psgd-fisher", "lr", "0.03"},
+    {"psgd-fisher", "clip-relative", "0.5"},
+    {"psgd-fisher", "momentum", "0.9"},
+};
+
+enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
+
+static const char *own_name(int type)
+{
+    return type == CRITERION_NEWTON ? "psgd-newton" : "psgd-fisher";
+}
+
+const char *psgd__optim_default(const char *method, int type, bool paper, const char *option)
+{
+    bool psgd = !strcmp(method, "psgd");
+    if (psgd && paper) return NULL;
+    for (int i = 0; i < DEFAULTS; i++) {
+        const method_default *d = &defaults[i];
+        bool here = !strcmp(d->method, method) || (psgd && !strcmp(d->method, own_name(type)));
+        if (here && !strcmp(d->option, option)) return d->value;
+    }
+    return NULL;
+}
+
+bool psgd__optim_by_method(const char *option)
+{
+    for (int i = 0; i < DEFAULTS; i++) {
+        if (!strcmp(defaults[i].option, option)) return true;
+    }
+    return !strcmp(option, "criterion");
+}
+
+psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set)
+{
+    option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, set},
+                             {psgd__precond_options, psgd__precond_option_count, &set->fit}};
+    *set = (optim_settings){0};
+    PSGD_TRY(psgd__options_read(options, tables, 2)); /* option defaults is one of them */
+    bool paper = set->defaults == DEFAULTS_PAPER;
+    PSGD_TRY(psgd__options_defaults(tables, 2));
+    for (int t = 0; t < 2; t++) {
+        for (int i = 0; i < tables[t].count; i++) {
+            const char *name = tables[t].rows[i].name, *value = psgd__optim_default(method, type, paper, name);
+            if (value) PSGD_TRY(psgd__option_set(tables, 2, name, value));
+        }
+    }
+    set->fit.criterion = type;
+    return psgd__options_apply(options, tables, 2);
+}
