@@ -16,8 +16,9 @@ psgd_status psgd_comm_create(const psgd_context *context, int rank, int size, co
     psgd_comm *self = NULL;
     psgd_status status = PSGD_OK;
     if (comm) *comm = NULL;
-    if (!comm || !ops || size < 1 || rank < 0 || rank >= size) {
-        status = psgd__fail(PSGD_ERR_ARGUMENT, "a comm needs a table, a size of at least 1 and a rank below it");
+    if (!comm || !ops || !ops->exchange || !ops->wait || size < 1 || rank < 0 || rank >= size) {
+        status = psgd__fail(PSGD_ERR_ARGUMENT, "a comm needs a table with exchange and wait, a size of at least 1 and "
+                                               "a rank below it");
     } else {
         self = psgd__alloc(context, 1, sizeof *self);
         int64_t lists = size * (int64_t)(2 * PSGD_COMM_SLOTS * sizeof(psgd_message) + sizeof(int64_t));

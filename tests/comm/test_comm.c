@@ -372,6 +372,7 @@ static void bad_arguments_and_missing_memory_are_told(void **state)
     psgd_comm *comms[4];
     assert_fails(psgd_comm_threads(NULL, 0, comms), PSGD_ERR_ARGUMENT, "at least one");
     assert_fails(psgd_comm_create(NULL, 2, 2, NULL, NULL, comms), PSGD_ERR_ARGUMENT, "table");
+    assert_fails(psgd_comm_create(NULL, 0, 2, &(psgd_comm_ops){0}, NULL, comms), PSGD_ERR_ARGUMENT, "exchange");
     assert_fails(psgd_comm_broadcast(NULL, 1, 0, NULL), PSGD_ERR_ARGUMENT, "rank");
     for (int64_t fail_at = 0;; fail_at++) {
         counting c = {.fail_at = -1};
