@@ -55,7 +55,7 @@ static void compare(psgd_derivative_check *to, int64_t entry, double given, doub
     if (!isfinite(near) || !isfinite(far)) return;
     double doubt = 2 * fabs(near - far) + noise, distance = fabs(given - near) - doubt;
     double error = distance > 0 ? distance / fmax(fabs(given), fabs(near)) : 0;
-    if (isnan(given)) error = HUGE_VAL;
+    if (!isfinite(given)) error = HUGE_VAL;
     if (error > PSGD_DERIVATIVE_WRONG) to->wrong++;
     if (error <= to->error && to->entry >= 0) return;
     *to = (psgd_derivative_check){to->compared, to->wrong, entry, given, near, error};

@@ -63,7 +63,7 @@ static psgd_status read_shape(const char *words, int64_t n, int *ndim, int64_t s
         char *end;
         long long size = strtoll(at, &end, 10);
         bool sound = isdigit((unsigned char)*at) && size > 0 && *ndim < 8 && psgd__mul_fits(product, size, &product);
-        if (!sound || (*end && *end != 'x')) {
+        if (!sound || (*end && (*end != 'x' || !end[1]))) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "shape %s must be sizes with an x between them, as in 300x300", words);
         }
         shape[(*ndim)++] = size;

@@ -169,14 +169,20 @@ static bool ended(minimizer *self)
     return true;
 }
 
+/* Bounds may hide that an entry of the gradient is not finite from its norm. */
 static psgd_status start(minimizer *self)
 {
-    double value;
+    double value, sum = 0;
     psgd__minimizer_project(self, self->x);
+    for (int64_t i = 0; i < self->n; i++) {
+        if (isfinite(self->x[i])) continue;
+        return psgd__fail(PSGD_ERR_NOT_FINITE, "unknown %lld is not finite at the start", (long long)i);
+    }
     PSGD_TRY(psgd__minimizer_evaluate(self, self->x, &value, self->g));
+    for (int64_t i = 0; i < self->n; i++) sum += 0 * self->g[i];
     self->now.value = value;
     self->now.gradient_norm = psgd__minimizer_norm(self, self->x, self->g);
-    if (isfinite(value) && isfinite(self->now.gradient_norm)) return PSGD_OK;
+    if (isfinite(value) && isfinite(self->now.gradient_norm) && sum == 0) return PSGD_OK;
     return psgd__fail(PSGD_ERR_NOT_FINITE, "the function or its gradient is not finite at the start");
 }
 
