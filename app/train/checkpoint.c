@@ -176,11 +176,21 @@ void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t
     return NULL;
 }
 
-/* A section of this many bytes, or a sentence. */
-static psgd_status expect(const checkpoint *file, const char *name, int64_t expected, const void **data)
+psgd_status psgd__checkpoint_array(const checkpoint *file, const char *name, psgd_dtype dtype, const void **data,
+                                   int64_t *bytes)
+{
+    const unsigned char *at = psgd__checkpoint_section(file, name, bytes);
+    *data = at;
+    if (!at || (at - file->bytes) % (int64_t)psgd_dtype_size(dtype) == 0) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in %s is damaged: its sections are not in order", file->folder);
+}
+
+/* An array of this many bytes, or a sentence. */
+static psgd_status expect(const checkpoint *file, const trainer *self, const char *name, int64_t expected,
+                          const void **data)
 {
     int64_t bytes;
-    *data = psgd__checkpoint_section(file, name, &bytes);
+    PSGD_TRY(psgd__checkpoint_array(file, name, self->config.dtype, data, &bytes));
     if (bytes == expected) return PSGD_OK;
     return psgd__fail(
         PSGD_ERR_FORMAT,
@@ -217,9 +227,9 @@ psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self)
     const void *theta = NULL, *best = NULL, *state = NULL;
     PSGD_TRY(psgd__micro_state(self, &own_state, &state_bytes));
     psgd_status status = check_identity(file, self);
-    if (status == PSGD_OK) status = expect(file, "weights", weights, &theta);
-    if (status == PSGD_OK) status = expect(file, "best", self->best ? weights : 0, &best);
-    if (status == PSGD_OK) status = expect(file, "state", state_bytes, &state);
+    if (status == PSGD_OK) status = expect(file, self, "weights", weights, &theta);
+    if (status == PSGD_OK) status = expect(file, self, "best", self->best ? weights : 0, &best);
+    if (status == PSGD_OK) status = expect(file, self, "state", state_bytes, &state);
     if (status == PSGD_OK &&
         (!are_finite(self->config.dtype, weights, theta) || (best && !are_finite(self->config.dtype, weights, best)))) {
         status = psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in %s is damaged: it has weights that are not finite",

@@ -23,6 +23,11 @@ void psgd__checkpoint_close(checkpoint *file); /* also where open has failed */
 /* A section by name, or NULL. */
 void *psgd__checkpoint_section(const checkpoint *file, const char *name, int64_t *bytes);
 
+/* A section of numbers that can be used where they are; NULL and 0 bytes where there is none. Files of ours have all of
+ * them in places that suit their dtype. */
+psgd_status psgd__checkpoint_array(const checkpoint *file, const char *name, psgd_dtype dtype, const void **data,
+                                   int64_t *bytes);
+
 /* Into a run that was created with the settings of the checkpoint. */
 psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self);
 

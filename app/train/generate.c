@@ -43,7 +43,8 @@ static psgd_status open_speaker(speaker *self, const checkpoint *file)
     PSGD_TRY(read_vocabulary(self, file));
     model_shape shape = {.ndim = 1, .sample = {1}, .n = 1, .classes = self->words.count};
     int64_t bytes, element = (int64_t)psgd_dtype_size(self->config.dtype);
-    self->theta = psgd__checkpoint_section(file, psgd__train_best_wins(&file->now) ? "best" : "weights", &bytes);
+    const char *weights = psgd__train_best_wins(&file->now) ? "best" : "weights";
+    PSGD_TRY(psgd__checkpoint_array(file, weights, self->config.dtype, &self->theta, &bytes));
     model_settings settings = self->config.model;
     settings.parameters = bytes / element; /* a model of any other size is refused before it takes memory */
     settings.logits = true;

@@ -132,6 +132,24 @@ class Hostile(unittest.TestCase):
         good.write(path)
         self.accepted("generate", run, "--words", 5)
 
+    def test_sections_of_a_checkpoint_in_another_order_are_harmless(self):
+        run, good = self.language()
+        path = os.path.join(run, "checkpoint.psgd")
+        names = list(good.sections)
+        for k in range(1, len(names)):
+            good.sections = {name: good.sections[name] for name in names[k:] + names[:k]}
+            for padding in (b"", b"x", b"xx", b"xxxx"):  # arrays begin anywhere
+                moved = Checkpoint.__new__(Checkpoint)
+                moved.__dict__.update(good.__dict__, sections={**good.sections})
+                moved.change_settings(out="run" + padding.decode())
+                moved.write(path)
+                ran = psgd("generate", run, "--words", 5)
+                self.assertIn(ran.returncode, (0, 1), ran.stderr[-3000:])
+                self.assertEqual(ran.stderr.count("\n"), ran.returncode, ran.stderr[-3000:])
+                ran = psgd("resume", run)
+                self.assertIn(ran.returncode, (0, 1), ran.stderr[-3000:])
+                self.assertNotIn("runtime error", ran.stderr)
+
     def test_settings_in_a_checkpoint_are_checked(self):
         run, _ = self.language()
         path = os.path.join(run, "checkpoint.psgd")
