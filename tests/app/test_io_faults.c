@@ -68,6 +68,8 @@ int __wrap_open(const char *name, int flags, ...)
     mode_t mode = flags & (O_CREAT | __O_TMPFILE) ? va_arg(more, mode_t) : 0;
     va_end(more);
     if (fails_now()) return -1;
+    /* Somebody may have put a link where a temporary file is to be. */
+    if (faults.on && (flags & O_CREAT)) assert_int_equal(flags & (O_EXCL | O_NOFOLLOW), O_EXCL | O_NOFOLLOW);
     if (faults.on && faults.no_unnamed && (flags & O_TMPFILE) == O_TMPFILE) {
         errno = EOPNOTSUPP;
         return -1;

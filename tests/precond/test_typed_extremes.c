@@ -238,7 +238,6 @@ typedef struct storm {
     int updates;
 } storm;
 
-/* Whatever comes, updates report success, Q stays finite, and ordinary pairs find a Q that works. */
 /* Parts 10^22 apart: the family sees values whose squares underflow next to those of the other part. */
 static void a_family_in_a_sum_sees_small_values(void **state)
 {
@@ -262,6 +261,7 @@ static void a_family_in_a_sum_sees_small_values(void **state)
     }
 }
 
+/* Whatever comes, updates report success, Q stays finite, and ordinary pairs find a Q that works. */
 static void q_outlives_extreme_pairs(void **state)
 {
     (void)state;
