@@ -32,6 +32,20 @@ typedef struct plan {
     bool stopped;
 } plan;
 
+/* What is compared is the same for all, and a run's folder and seed are the comparison's. */
+static psgd_status check_entry(const cli_entry *entry)
+{
+    static const char *const common[] = {"model", "data", "optimizer", "seed", "out", "name"};
+    for (int i = 0; i < entry->count; i++) {
+        for (size_t k = 0; k < sizeof common / sizeof common[0]; k++) {
+            if (strcmp(entry->name[i], common[k]) != 0) continue;
+            return cli_wrong_use("'%s': %s cannot differ between the optimizers of a comparison", entry->label,
+                                 common[k]);
+        }
+    }
+    return PSGD_OK;
+}
+
 static psgd_status read_methods(plan *p)
 {
     const char *list = cli_value(p->args, "optimizers");
@@ -41,6 +55,7 @@ static psgd_status read_methods(plan *p)
         if (p->method_count == MAX_METHODS) return cli_wrong_use("more than %d optimizers", MAX_METHODS);
         method *to = &p->methods[p->method_count++];
         PSGD_TRY(cli_entry_next("optimizers", &rest, &to->entry));
+        PSGD_TRY(check_entry(&to->entry));
         to->takes_grid = true;
         for (int i = 0; i < to->entry.count; i++) {
             if (!strcmp(to->entry.name[i], "lr")) to->takes_grid = false;
@@ -114,7 +129,7 @@ static void name_run(const method *m, const char *rate, comparison_run *run, cha
     snprintf(run->folder, sizeof run->folder, "%s%s%s-seed%" PRIu64, m->entry.label, grid ? "-lr" : "",
              grid ? rate : "", run->seed);
     for (char *at = run->folder; *at; at++) {
-        if (!isalnum((unsigned char)*at) && !strchr(".-_", *at)) *at = '-';
+        if (!isalnum((unsigned char)*at) && !strchr(".-_+", *at)) *at = '-';
     }
 }
 

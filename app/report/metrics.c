@@ -34,10 +34,15 @@ static psgd_status open_log(const psgd_context *context, const char *folder, con
         psgd__free(context, self);
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the metrics log of '%s'", folder);
     }
-    *self = (metrics_log){
-        .context = context, .path = path.chars, .file = fopen(path.chars, mode), .record = {.context = context}};
+    struct stat about;
+    bool special = stat(path.chars, &about) == 0 && !S_ISREG(about.st_mode); /* a pipe would be waited for */
+    *self = (metrics_log){.context = context,
+                          .path = path.chars,
+                          .file = special ? NULL : fopen(path.chars, mode),
+                          .record = {.context = context}};
     if (!self->file) {
-        psgd_status status = psgd__fail(PSGD_ERR_IO, "cannot open '%s': %s", self->path, strerror(errno));
+        psgd_status status = psgd__fail(PSGD_ERR_IO, "cannot open '%s': %s", self->path,
+                                        special ? "it is not a file" : strerror(errno));
         psgd__metrics_close(self);
         return status;
     }

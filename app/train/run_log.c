@@ -5,13 +5,15 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Not one whole line: a log whose first record did not get to the disk. */
 static bool is_unbegun(const char *path)
 {
     char start[16] = "";
-    FILE *file = fopen(path, "r");
+    struct stat about;
+    FILE *file = stat(path, &about) == 0 && S_ISREG(about.st_mode) ? fopen(path, "r") : NULL;
     if (!file) return false;
     size_t count = fread(start, 1, sizeof start - 1, file);
     bool ours = !strncmp(start, "{\"kind\":\"header\"", count < sizeof start ? count : sizeof start);

@@ -132,6 +132,17 @@ class Compare(unittest.TestCase):
                     "--seeds", 3).stdout
         self.assertIn("diverged on 1 of 1 seeds", said)
 
+    def test_optimizers_of_like_names_have_folders_of_their_own(self):
+        call("compare", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--steps", 2, "--out", self.at / "signs",
+             "--optimizers", "adam:lr=1e-1,adam:lr=1e+1")
+        self.assertEqual(len([run for run in (self.at / "signs").iterdir() if run.is_dir()]), 2)
+
+    def test_what_is_compared_is_the_same_for_all(self):
+        for option in ("model=logistic", "data=xor", "optimizer=sgd", "seed=3", "out=elsewhere", "name=other"):
+            said = call("compare", "mlp", *SMALL, "--out", self.at / "none", "--optimizers", "adam:" + option, code=2).stderr
+            self.assertIn(option.split("=")[0] + " cannot differ between the optimizers", said)
+        self.assertFalse((self.at / "none").exists())
+
     def test_wrong_use(self):
         for words, sentence in (([], "one MODEL"), (["mlp"], "--data"), (["mlp", *SMALL, "--lr", "0.1,x"], "'x'"),
                                 (["mlp", *SMALL, "--optimizers", "adam,adam"], "twice"),

@@ -273,6 +273,22 @@ class Hostile(unittest.TestCase):
             log.write("my notes")
         self.assertEqual(self.small(run).returncode, 2)
 
+    def test_a_log_that_is_no_file_is_not_waited_for(self):
+        run = self.path("run")
+        self.assertEqual(self.small(run).returncode, 0)
+        log = os.path.join(run, "metrics.jsonl")
+        for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir):
+            os.unlink(log)
+            make(log)
+            self.refused("it is not a file", "resume", run, "--steps", 8)
+            new = self.path("new")
+            os.mkdir(new)
+            os.rename(log, os.path.join(new, "metrics.jsonl"))
+            ran = self.small(new)
+            self.assertIn(ran.returncode, (1, 2), ran.stderr)
+            shutil.rmtree(new)
+            open(log, "w", encoding="utf-8").close()
+
     def test_resuming_sweeps_what_a_kill_left(self):
         run = self.path("run")
         self.assertEqual(self.small(run, "--checkpoint-every", 2).returncode, 0)
