@@ -1,6 +1,7 @@
 # The front door. CMake does the building.
 #
-#   make            build/psgd, build/libpsgd.so and build/libpsgd.a
+#   make            build/psgd, build/libpsgd.so and build/libpsgd.a; where packages are missing, it names them
+#   make deps       installs the missing packages (Debian, Ubuntu); FOR=test or FOR=fuzz for those of the checks
 #   make demo       installs missing packages, builds, runs the main jobs on synthetic data
 #   make test       installs missing packages, builds, runs a slice of every check
 #   make test-all   every test in every configuration
@@ -10,6 +11,7 @@
 #   make install    PREFIX=/usr/local
 
 PREFIX ?= /usr/local
+FOR ?= build
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
 SOAK_KILLS ?= 300
@@ -18,12 +20,13 @@ MAKEFLAGS += --no-print-directory
 
 .PHONY: all deps demo test test-all fuzz soak mutants format install clean
 
-all: deps
+all:
+	@scripts/install-packages build check
 	@cmake --preset release >/dev/null
 	@cmake --build build -j $(JOBS)
 
 deps:
-	@scripts/install-packages build
+	@scripts/install-packages $(FOR)
 
 demo: deps
 	@cmake --preset release >/dev/null
@@ -40,14 +43,14 @@ test-all:
 	@scripts/check all $(JOBS)
 
 fuzz:
-	@scripts/install-packages fuzz
+	@scripts/install-packages fuzz check
 	@scripts/fuzz $(FUZZ_SECONDS)
 
 soak: all
 	@scripts/soak build $(SOAK_KILLS)
 
 mutants:
-	@scripts/install-packages test
+	@scripts/install-packages test check
 	@scripts/mutants $(JOBS)
 
 format:
