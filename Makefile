@@ -8,6 +8,7 @@
 #   make fuzz       fuzzes every format and parser, a minute each; FUZZ_SECONDS=3600 for longer
 #   make soak       kills training runs at random moments and compares what they come to; SOAK_KILLS=300
 #   make mutants    puts known bugs into a copy of the sources, one at a time: a test must fail for each
+#   make docs       build/site: the documentation as a site, by MkDocs from PyPI
 #   make install    PREFIX=/usr/local
 
 PREFIX ?= /usr/local
@@ -18,7 +19,7 @@ SOAK_KILLS ?= 300
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: all deps demo test test-all fuzz soak mutants format install clean
+.PHONY: all deps demo test test-all fuzz soak mutants format docs install clean
 
 all:
 	@scripts/install-packages build check
@@ -55,6 +56,9 @@ mutants:
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
+
+docs: all
+	@scripts/docs build
 
 install: all
 	@cmake --install build --prefix $(PREFIX)

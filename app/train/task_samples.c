@@ -368,6 +368,7 @@ static double samples_memory(const task *base)
 }
 
 const task_ops psgd__task_samples = {
+    .health_every = 10,
     .open = samples_open,
     .prepare = samples_prepare,
     .close = samples_close,
