@@ -33,3 +33,13 @@ configure_package_config_file(cmake/psgdConfig.cmake.in psgdConfig.cmake
 write_basic_package_version_file(psgdConfigVersion.cmake COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/psgdConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/psgdConfigVersion.cmake
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/psgd)
+
+# psgd_minimize(3) and so on, from the headers.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+  file(GLOB headers CONFIGURE_DEPENDS include/psgd/*.h)
+  add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3/psgd_minimize.3 DEPENDS ${headers} scripts/reference VERBATIM
+                     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/reference man ${PROJECT_BINARY_DIR}/man3)
+  add_custom_target(psgd_man3 ALL DEPENDS ${PROJECT_BINARY_DIR}/man3/psgd_minimize.3)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/man3 DESTINATION ${CMAKE_INSTALL_MANDIR})
+endif()

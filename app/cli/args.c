@@ -13,38 +13,6 @@ const char *cli_value(const cli_args *args, const char *name)
     return NULL;
 }
 
-int cli_optimizer_option(int index, psgd_option_info *option)
-{
-    if (!psgd_optimizer_option(NULL, index, option)) return 0;
-    if (!*option->default_value) memcpy(option->default_value, "by method", sizeof "by method");
-    return 1;
-}
-
-/* The learning rate, and whatever is not as for sgd. */
-static void put_defaults(const char *method, text *to)
-{
-    psgd_option_info own, plain;
-    psgd__text_add(to, "  %-12s", method);
-    for (int i = 0; psgd_optimizer_option(method, i, &own); i++) {
-        psgd_optimizer_option("sgd", i, &plain);
-        bool same = !strcmp(own.default_value, plain.default_value), lr = !strcmp(own.name, "lr");
-        if (lr || !same) psgd__text_add(to, "%s %s %s", lr ? "" : ",", own.name, own.default_value);
-    }
-    psgd__text_add(to, "\n");
-}
-
-void cli_method_defaults(const cli_verb *verb, text *to)
-{
-    bool has = false;
-    for (int k = 0; verb->options[k]; k++) has = has || verb->options[k] == cli_optimizer_option;
-    if (!has) return;
-    put_defaults("psgd-newton", to);
-    put_defaults("psgd-fisher", to);
-    for (int m = 0; psgd_method_name(m); m++) {
-        if (strcmp(psgd_method_name(m), "psgd") != 0) put_defaults(psgd_method_name(m), to);
-    }
-}
-
 static const char *find_option(option_source *source, const char *name)
 {
     psgd_option_info option;
@@ -64,7 +32,7 @@ static const char *find_in(const cli_verb *verb, int sources, const char *name)
 
 static const cli_flag *find_flag(const cli_verb *verb, const char *name)
 {
-    for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
+    for (const cli_flag *flag = verb->flags; *name && flag && flag->name; flag++) {
         if (!strcmp(flag->name, name)) return flag;
     }
     return NULL;
@@ -118,54 +86,50 @@ static psgd_status add_flag(const cli_verb *verb, cli_args *args, const char *wo
     return PSGD_OK;
 }
 
-static void print_help(const cli_verb *verb)
+static bool is_help(const char *word)
 {
-    printf("usage: %s\n\n%s.\n\n", verb->usage, verb->summary);
-    for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
-        char left[80];
-        snprintf(left, sizeof left, "--%s %s", flag->name, flag->value ? flag->value : "");
-        printf("  %-34s %s\n", left, flag->help);
+    return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* The topic of a verb that the first word names, or the verb itself. */
+static const cli_verb *find_topic(const cli_verb *verb, const char *word)
+{
+    for (int i = 0; verb->topics && word && verb->topics[i]; i++) {
+        if (!strcmp(strrchr(verb->topics[i]->name, ' ') + 1, word)) return verb->topics[i];
     }
-    text lines = {0};
-    psgd_option_info option;
-    const char *section = NULL, *before = NULL;
-    bool grouped = verb->sections[0] != NULL;
-    if (grouped) printf("  %-34s %s\n", "--help", "this text");
-    for (int i = 0; cli_option_at(verb, i, &option, &section); i++) {
-        if (section && section != before) psgd__text_add(&lines, "\n%s:\n", section);
-        before = section;
-        psgd__option_help(&lines, &option);
+    return verb;
+}
+
+static psgd_status read_words(const cli_verb *verb, int argc, char **argv, cli_args *args)
+{
+    for (int i = 0, used = 1; i < argc; i += used) {
+        const char *word = argv[i];
+        used = 1;
+        if (is_help(word)) continue;
+        if (!strcmp(word, "-o")) word = "--out";
+        if (!strncmp(word, "--", 2) && word[2]) {
+            PSGD_TRY(add_flag(verb, args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used));
+        } else if (args->positional_count == CLI_MAX_POSITIONAL) {
+            return cli_wrong_use("too many arguments");
+        } else {
+            args->positional[args->positional_count++] = word;
+        }
     }
-    if (lines.chars) fputs(lines.chars, stdout);
-    psgd__text_free(&lines);
-    if (!grouped) printf("  %-34s %s\n", "--help", "this text");
-    text methods = {0};
-    cli_method_defaults(verb, &methods);
-    if (methods.chars) printf("\nDefaults by method:\n%s", methods.chars);
-    psgd__text_free(&methods);
-    if (verb->more) printf("\n%s", verb->more);
+    return PSGD_OK;
 }
 
 psgd_status cli_run(const cli_verb *verb, int argc, char **argv, int *code)
 {
     cli_args args = {.code = code};
-    for (int i = 0, used = 1; i < argc; i += used) {
-        const char *word = argv[i];
-        used = 1;
-        if (!strcmp(word, "-o")) word = "--out";
-        if (!strcmp(word, "--help") || !strcmp(word, "-h")) {
-            print_help(verb);
-            return PSGD_OK;
-        }
-        if (!strncmp(word, "--", 2) && word[2]) {
-            PSGD_TRY(add_flag(verb, &args, word + 2, i + 1 < argc ? argv[i + 1] : NULL, &used));
-        } else if (args.positional_count == CLI_MAX_POSITIONAL) {
-            return cli_wrong_use("too many arguments");
-        } else {
-            args.positional[args.positional_count++] = word;
-        }
+    const cli_verb *topic = find_topic(verb, argc > 0 ? argv[0] : NULL);
+    for (int i = 0; i < argc; i++) {
+        if (!is_help(argv[i])) continue;
+        (void)read_words(topic, argc, argv, &args); /* what is wrong with them does not matter to the help */
+        cli_print_help(topic, &args);
+        return PSGD_OK;
     }
-    return verb->run(&args);
+    PSGD_TRY(read_words(topic, argc, argv, &args));
+    return topic->run(&args);
 }
 
 psgd_status cli_shape(const char *word, int *ndim, int64_t shape[32])

@@ -16,7 +16,7 @@
 enum { CLI_MAX_FLAGS = 96, CLI_MAX_POSITIONAL = 64, CLI_MAX_SOURCES = 3, CLI_MAX_ENTRY = 24 };
 
 typedef struct cli_flag {
-    const char *name;  /* without the dashes */
+    const char *name;  /* without the dashes; "": help is the heading of the flags that follow */
     const char *value; /* what stands for its value in the help, "FILE"; NULL: a switch without a value */
     const char *help;
 } cli_flag;
@@ -36,6 +36,9 @@ typedef struct cli_verb {
     option_source *options[CLI_MAX_SOURCES + 1];
     const char *sections[CLI_MAX_SOURCES]; /* OPTIONAL: the heading of each source in --help and the manual */
     const char *more;                      /* text after the flags in --help; may be NULL */
+    const char *example;                   /* commands, a line each, that the tests run as they are; may be NULL */
+    const struct cli_verb *const *topics;  /* OPTIONAL: what its first word may be, each with flags and help of its own,
+                                              named "paper rosenbrock" and so on; ends with NULL */
     bool ranks;                            /* may run on several ranks, under mpirun */
     psgd_status (*run)(const cli_args *args);
 } cli_verb;
@@ -78,6 +81,9 @@ int cli_optimizer_option(int index, psgd_option_info *option);
 /* For a verb that has them: a line for each method with the options whose default is its own. */
 void cli_method_defaults(const cli_verb *verb, text *to);
 
+/* --help on stdout. Defaults are those of the method that args name (--optimizer, --method), if they do. */
+void cli_print_help(const cli_verb *verb, const cli_args *args);
+
 /* Reads the words after the verb and runs it. */
 psgd_status cli_run(const cli_verb *verb, int argc, char **argv, int *code);
 
@@ -103,6 +109,10 @@ psgd_status cli_png_write(const char *path, int width, int height, const uint8_t
  * the step is finished, the run saved, *stopped. */
 struct trainer;
 psgd_status cli_run_trainer(struct trainer *self, FILE *lines, bool *stopped);
+
+/* As psgd__trainer_evaluate, with a bar. */
+struct train_score;
+psgd_status cli_evaluate(struct trainer *self, struct train_score *valid, struct train_score *test);
 
 /* The report page of all runs in a folder, as folder/report.html. */
 psgd_status cli_write_report(const char *folder);

@@ -301,8 +301,9 @@ const cli_verb verb_compare = {
         "optimizer with an lr of its own, lr=default included, is run as it is. The table has medians over seeds. A "
         "run that diverges says so there and does not end the\n"
         "comparison. Models and sources are those of psgd train. A comparison that was stopped is resumed by the same\n"
-        "command; finished runs are not repeated.\n\n"
-        "  psgd compare mlp --data digits --optimizers psgd-newton:lr=default,adam,momentum --lr 0.001,0.01,0.1 \\\n"
-        "      --seeds 3 --epochs 5 --out comparison\n",
+        "command; finished runs are not repeated.\n",
+    .example =
+        "  psgd compare mlp --data digits --samples 1000 --epochs 2 --optimizers psgd-newton:lr=default,adam --lr "
+        "0.001,0.01 --out comparison\n",
     .run = run,
 };

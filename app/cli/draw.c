@@ -1,25 +1,16 @@
 /* psgd group --draw: matrices as coloured squares. White is zero; blue is positive, orange negative, the darker the
  * larger, by the square root of the value so that small entries show. */
 #include "cli/cli.h"
+#include "cli/draw.h"
 #include "data/format/npy.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDEST = 2048, WHOLE = 640, PANEL = 480, MARGIN = 16, MAX_PANELS = 33, ZERO = 128, EDGE = 0, PAGE = 1 };
+enum { WIDEST = 2048, WHOLE = 640, PANEL = 480, MARGIN = 16, ZERO = 128, EDGE = 0, PAGE = 1 };
 
-typedef struct matrix {
-    int64_t n;
-    double *x;
-} matrix;
-
-typedef struct drawing {
-    matrix panels[MAX_PANELS];
-    int count;
-} drawing;
-
-static void fill_palette(uint8_t palette[256][3])
+void cli_draw_palette(uint8_t palette[256][3])
 {
     static const double blue[3] = {0, 84, 159}, orange[3] = {204, 85, 0};
     for (int i = 0; i < 256; i++) {
@@ -40,7 +31,7 @@ static psgd_status add_panel(drawing *d, int64_t n, double **x)
     if (d->count == MAX_PANELS) return psgd__fail(PSGD_ERR_UNSUPPORTED, "too many factors to draw");
     *x = calloc((size_t)(n * n), sizeof **x);
     if (!*x) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw a factor of %lld", (long long)n);
-    d->panels[d->count++] = (matrix){n, *x};
+    d->panels[d->count++] = (draw_matrix){n, *x};
     return PSGD_OK;
 }
 
@@ -62,7 +53,7 @@ static psgd_status pattern(const psgd_context *context, const char *spec, int nd
         if (status == PSGD_OK) status = psgd_precond_factor(precond, f, x);
     }
     for (int p = 0; p < d->count; p++) {
-        const matrix *m = &d->panels[p];
+        const draw_matrix *m = &d->panels[p];
         for (int64_t i = 0; i < m->n * m->n; i++) m->x[i] = m->x[i] != 0;
     }
     free(pair);
@@ -119,14 +110,15 @@ static psgd_status add_whole(drawing *d)
             x[i * n + j] = value;
         }
     }
-    matrix whole = d->panels[factors];
+    draw_matrix whole = d->panels[factors];
+    d->whole = true;
     memmove(d->panels + 1, d->panels, (size_t)factors * sizeof d->panels[0]);
     d->panels[0] = whole;
     return PSGD_OK;
 }
 
 /* Pixels along a side of a panel: whole cells where they fit, else cells share pixels. */
-static int side(const matrix *m)
+static int side(const draw_matrix *m)
 {
     return m->n <= PANEL ? (int)(PANEL / m->n * m->n) : PANEL;
 }
@@ -138,25 +130,34 @@ static uint8_t colour(double x, double max)
     return (uint8_t)(x > 0 ? ZERO + lround(1 + 126 * depth) : ZERO - lround(1 + 125 * depth));
 }
 
-static void paint(const matrix *m, int left, int width, uint8_t *pixels)
+double cli_draw_max(const draw_matrix *m)
 {
-    int size = side(m);
     double max = 0;
     for (int64_t i = 0; i < m->n * m->n; i++) max = fmax(max, fabs(m->x[i]));
+    return max;
+}
+
+uint8_t cli_draw_cell(const draw_matrix *m, double max, int size, int y, int x)
+{
+    int64_t i0 = y * m->n / size, i1 = (y + 1) * m->n / size, j0 = x * m->n / size, j1 = (x + 1) * m->n / size;
+    double entry = m->x[i0 * m->n + j0];
+    for (int64_t i = i0; i < i1; i++) {
+        for (int64_t j = j0; j < j1; j++) {
+            if (fabs(m->x[i * m->n + j]) > fabs(entry)) entry = m->x[i * m->n + j];
+        }
+    }
+    return colour(entry, max);
+}
+
+static void paint(const draw_matrix *m, int left, int width, uint8_t *pixels)
+{
+    int size = side(m);
+    double max = cli_draw_max(m);
     for (int y = -1; y <= size; y++) {
         for (int x = -1; x <= size; x++) {
             uint8_t *to = pixels + (size_t)(MARGIN + y) * (size_t)width + (size_t)(left + x);
-            *to = EDGE;
-            if (y < 0 || x < 0 || y == size || x == size) continue;
-            /* The largest of the entries that share a pixel. */
-            int64_t i0 = y * m->n / size, i1 = (y + 1) * m->n / size, j0 = x * m->n / size, j1 = (x + 1) * m->n / size;
-            double entry = m->x[i0 * m->n + j0];
-            for (int64_t i = i0; i < i1; i++) {
-                for (int64_t j = j0; j < j1; j++) {
-                    if (fabs(m->x[i * m->n + j]) > fabs(entry)) entry = m->x[i * m->n + j];
-                }
-            }
-            *to = colour(entry, max);
+            bool edge = y < 0 || x < 0 || y == size || x == size;
+            *to = edge ? EDGE : cli_draw_cell(m, max, size, y, x);
         }
     }
 }
@@ -173,7 +174,7 @@ static psgd_status write_image(const drawing *d, const char *path)
     uint8_t *pixels = malloc((size_t)width * (size_t)height);
     if (!pixels) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an image of %d x %d", width, height);
     memset(pixels, PAGE, (size_t)width * (size_t)height);
-    fill_palette(palette);
+    cli_draw_palette(palette);
     for (int i = 0, left = MARGIN; i < d->count; i++) {
         paint(&d->panels[i], left, width, pixels);
         left += side(&d->panels[i]) + MARGIN;
@@ -183,13 +184,38 @@ static psgd_status write_image(const drawing *d, const char *path)
     return status;
 }
 
+/* The files hold the factors of this group, all of them. */
+static psgd_status check_sizes(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
+                               const drawing *d)
+{
+    psgd_precond *precond;
+    psgd_status status = PSGD_OK;
+    PSGD_TRY(psgd_precond_create(context, spec, ndim, shape, PSGD_F32, NULL, &precond));
+    int factors = psgd_precond_factor_count(precond);
+    if (d->count != factors) {
+        status = cli_wrong_use("%s has %d factor%s, and --q names %d file%s", spec, factors, factors == 1 ? "" : "s",
+                               d->count, d->count == 1 ? "" : "s");
+    }
+    for (int f = 0; f < factors && status == PSGD_OK; f++) {
+        int64_t is = d->panels[f].n, wanted = psgd_precond_factor_size(precond, f);
+        if (is == wanted) continue;
+        status = cli_wrong_use("file %d of --q holds a matrix of side %lld, but factor %d of %s on this shape has %lld",
+                               f + 1, (long long)is, f + 1, spec, (long long)wanted);
+    }
+    psgd_precond_free(precond);
+    return status;
+}
+
 psgd_status cli_draw(const psgd_context *context, const char *spec, int ndim, const int64_t *shape, const char *files,
                      const char *path)
 {
-    drawing d = {0};
+    drawing d = {.spec = spec, .ndim = ndim, .shape = shape, .values = files != NULL};
+    const char *dot = strrchr(path, '.');
     psgd_status status = files ? values(files, &d) : pattern(context, spec, ndim, shape, &d);
+    if (status == PSGD_OK && files) status = check_sizes(context, spec, ndim, shape, &d);
     if (status == PSGD_OK) status = add_whole(&d);
-    if (status == PSGD_OK) status = write_image(&d, path);
+    bool svg = dot && !strcmp(dot, ".svg");
+    if (status == PSGD_OK) status = svg ? cli_draw_svg(&d, path) : write_image(&d, path);
     for (int i = 0; i < d.count; i++) free(d.panels[i].x);
     return status;
 }

@@ -77,7 +77,8 @@ const cli_verb verb_fit = {
     .options = {psgd_precond_option},
     .more =
         "The T updates run in order. Q1.npy, Q2.npy, .. hold the factors of a kron as square matrices, or Q itself,\n"
-        "up to a side of 8192. Arrays are float32 or float64 in C order.\n"
-        "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n",
+        "up to a side of 8192. Arrays are float32 or float64 in C order. psgd report draws what --report writes.\n",
+    .example = "  psgd fit --group 'kron(tri,tri)' --shape 64x33 --v V.npy --h H.npy --apply G.npy --out fitted\n"
+               "  psgd fit --group scan --shape 64x33 --h H.npy --criterion fisher --out fitted --report fit.jsonl\n",
     .run = run,
 };

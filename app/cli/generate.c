@@ -44,5 +44,7 @@ const cli_verb verb_generate = {
     .usage = "psgd generate RUN [--words N] [--temperature T] [--seed N]",
     .summary = "Write text with a language model that psgd train lm or psgd paper wikitext2 has trained",
     .flags = flags,
+    .example = "  psgd train lm --data markov:200,4,20000,1 --hidden 16 --epochs 1 --out language\n"
+               "  psgd generate language --words 20\n",
     .run = run,
 };

@@ -1,6 +1,8 @@
 /* psgd group: what a spec is, what it costs, and whether it keeps the laws of a group. */
 #include "cli/cli.h"
 
+#include <string.h>
+
 /* A spec on a tensor, as the flags name it. */
 typedef struct target {
     psgd_context *context;
@@ -20,6 +22,18 @@ static psgd_status list_groups(const psgd_context *context)
     return PSGD_OK;
 }
 
+/* A family of a rank beyond the size is the one of the rank n, which is worth telling. */
+static void tell_rank(const char *spec, int64_t n)
+{
+    long long rank = 0;
+    char name[8] = "";
+    bool family = sscanf(spec, " %7[a-z] ( %lld )", name, &rank) == 2 &&
+                  (!strcmp(name, "lra") || !strcmp(name, "splu"));
+    if (!family || rank <= n) return;
+    fprintf(stderr, "psgd: note: %s has a rank above the %lld elements of the tensor; it is %s(%lld)\n", spec,
+            (long long)n, name, (long long)n);
+}
+
 static psgd_status show_group(const target *on)
 {
     int64_t stored, bytes, size = 1;
@@ -30,6 +44,7 @@ static psgd_status show_group(const target *on)
     PSGD_TRY(psgd_group_tree(on->context, on->spec, on->ndim, on->shape, on->dtype, &tree));
 
     for (int i = 0; i < on->ndim; i++) size *= on->shape[i];
+    tell_rank(on->spec, size);
     int64_t own = size * (int64_t)psgd_dtype_size(on->dtype);
     printf("%-40s elements\n%s\n", "group:size", tree);
     printf("%-18s %20s elements %20s bytes\n", "parameter", psgd__thousands(size, digits), psgd__thousands(own, more));
@@ -84,22 +99,25 @@ static const cli_flag flags[] = {
     {"shape", "D1xD2x..", "the tensor that the group acts on"},
     {"dtype", "f32|f64", "dtype [f32]"},
     {"list", NULL, "one line for each group"},
-    {"check", NULL, "try the laws of a group on random elements; exit status 1 where one breaks"},
-    {"seed", "N", "check: which random elements [1]"},
-    {"draw", "FILE", "a PNG of what may be non-zero in Q: each factor, and all of it where that is small"},
-    {"q", "FILES", "draw: the values in these .npy files, Q1.npy,Q2.npy,.. as psgd fit writes them"},
-    {"plan", NULL, "choose a group for each of --shapes: the richest that the budgets allow"},
-    {"shapes", "S1,S2,..", "plan: the tensors, as in 96x364,256x2401,10"},
-    {"budget", "1.5x|BYTES", "plan: memory, as a multiple of the parameters or as bytes (300M) [1.5x]"},
-    {"time", "SHARE", "plan: flops of a fit and a step, as a share of --gradient-flops [any]"},
-    {"gradient-flops", "N", "plan: flops of one gradient"},
-    {"max-factor", "N", "plan: the largest triangle that a mode gets [8192]"},
-    {"ranks", "N", "plan: what 1, 2, 4, .. N ranks hold, move and take; with a SPEC: of that group for all tensors"},
-    {"products", "SHARE", "ranks: steps with a Hessian-vector product [1]"},
-    {"gflops", "X", "ranks: speed of a rank, 10^9 flops a second [50]"},
-    {"gigabytes", "X", "ranks: what a rank can send or receive, 10^9 bytes a second [1]"},
-    {"latency", "X", "ranks: of a message, microseconds [20]"},
     {"load", "FILE", "a shared object with groups of your own; may be given several times"},
+    {"check", NULL, "try the laws of a group on random elements; exit status 1 where one breaks"},
+    {"seed", "N", "which random elements [1]"},
+    {"", NULL, "Drawing"},
+    {"draw", "FILE", "FILE.svg, with captions, or FILE.png of what may be non-zero in Q: each factor, and the product"},
+    {"q", "FILES", "the values in these .npy files, Q1.npy,Q2.npy,.. as psgd fit writes them"},
+    {"", NULL, "Planning"},
+    {"plan", NULL, "choose a group for each of --shapes: the richest that the budgets allow"},
+    {"shapes", "S1,S2,..", "the tensors, as in 96x364,256x2401,10"},
+    {"budget", "1.5x|BYTES", "memory, as a multiple of the parameters or as bytes (300M) [1.5x]"},
+    {"time", "SHARE", "flops of a fit and a step, as a share of --gradient-flops [any]"},
+    {"gradient-flops", "N", "flops of one gradient"},
+    {"max-factor", "N", "the largest triangle that a mode gets [8192]"},
+    {"", NULL, "Planning for several ranks"},
+    {"ranks", "N", "what 1, 2, 4, .. N ranks hold, move and take; with a SPEC: of that group for all tensors"},
+    {"products", "SHARE", "steps with a Hessian-vector product [1]"},
+    {"gflops", "X", "speed of a rank, 10^9 flops a second [50]"},
+    {"gigabytes", "X", "what a rank can send or receive, 10^9 bytes a second [1]"},
+    {"latency", "X", "of a message, microseconds [20]"},
     {0},
 };
 
@@ -110,10 +128,13 @@ const cli_verb verb_group = {
              "group --list",
     .summary = "Show the tree of a group spec, its elements, bytes and flops; check its laws, draw it, plan groups",
     .flags = flags,
-    .more = "A spec is a name, or a name with groups in brackets, each with a size where it does not follow:\n"
-            "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n"
-            "A shared object for --load defines psgd_status " PSGD_LOAD_SYMBOL "(psgd_context *); see\n"
-            "<psgd/user_group.h> and examples/own_group.\n"
-            "  psgd group --load ./mygroup.so --check 'kron(tri,mygroup)' --shape 6x9\n",
+    .more =
+        "A spec is a name, or a name with groups in brackets, each with a size where it does not follow:\n"
+        "  diag   kron(tri,tri)   kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))\n"
+        "A shared object for --load defines psgd_status " PSGD_LOAD_SYMBOL "(psgd_context *); see\n"
+        "<psgd/user_group.h> and examples/own_group: psgd group --load ./own.so --check 'kron(tri,own)' --shape 6x9\n",
+    .example = "  psgd group 'kron(tri,tri)' --shape 4096x4097\n"
+               "  psgd group --plan --shapes 96x364,256x2401,10\n"
+               "  psgd group --draw q.svg 'kron(norm,tri)' --shape 8x6\n",
     .run = run,
 };

@@ -39,7 +39,8 @@ static void put_verb(const cli_verb *verb)
     put_in("", verb->usage, "\n.fi\n.PP\n");
     put_in("", verb->summary, ".\n");
     for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
-        put_flag(flag->name, flag->value, flag->help, "");
+        if (*flag->name) put_flag(flag->name, flag->value, flag->help, "");
+        if (!*flag->name) put_in(".PP\n", flag->help, ":\n");
     }
     psgd_option_info option;
     const char *section = NULL, *before = NULL;
@@ -56,6 +57,8 @@ static void put_verb(const cli_verb *verb)
     if (methods.chars) put_in(".PP\nDefaults by method:\n.nf\n", methods.chars, ".fi\n");
     psgd__text_free(&methods);
     if (verb->more) put_in(".PP\n.nf\n", verb->more, ".fi\n");
+    if (verb->example) put_in(".PP\nExamples:\n.nf\n", verb->example, ".fi\n");
+    for (int i = 0; verb->topics && verb->topics[i]; i++) put_verb(verb->topics[i]);
 }
 
 void cli_print_man(const cli_verb *const *verbs, int count)

@@ -317,13 +317,13 @@ const cli_verb verb_minimize = {
     .flags = flags,
     .options = {psgd_minimize_option, cli_optimizer_option},
     .sections = {"minimize (--tolerance and --max-iterations: every method)", "The other methods"},
-    .more =
-        "A shared object for --function has these symbols (examples/own_function.c):\n"
-        "  int64_t psgd_function_start(int64_t room, double *x);  returns n, fills x where room is n or more\n"
-        "  int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gradient);  0: all well;\n"
-        "      gradient may be NULL\n"
-        "  int psgd_function_product(int64_t n, const double *x, const double *v, double *h);  optional: h <- Hv\n\n"
-        "  psgd minimize rosenbrock\n"
-        "  psgd minimize beale --compare gd:lr=0.01,momentum:lr=0.01,lbfgs,newton-cg,minimize\n",
+    .more = "A shared object for --function has these symbols (examples/own_function.c):\n"
+            "  int64_t psgd_function_start(int64_t room, double *x);  returns n, fills x where room is n or more\n"
+            "  int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gradient);  0: all well;\n"
+            "      gradient may be NULL\n"
+            "  int psgd_function_product(int64_t n, const double *x, const double *v, double *h);  optional: h <- Hv\n",
+    .example = "  psgd minimize rosenbrock\n"
+               "  psgd minimize extended-rosenbrock --n 1000 --out run\n"
+               "  psgd minimize beale --compare gd:lr=0.01,momentum:lr=0.01,lbfgs,newton-cg,minimize\n",
     .run = run,
 };

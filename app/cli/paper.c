@@ -7,7 +7,6 @@
 #include "paper/rosenbrock.h"
 
 #include <math.h>
-#include <string.h>
 
 static void print_table(const rosenbrock_runs *runs)
 {
@@ -101,82 +100,159 @@ static psgd_status search(void)
     return PSGD_OK;
 }
 
-static psgd_status run(const cli_args *args)
+static psgd_status run_rosenbrock(const cli_args *args)
 {
-    const char *name = args->positional_count == 1 ? args->positional[0] : "";
-    const paper_experiment *experiment = psgd__paper_find(name);
-    if (experiment) return cli_paper_runs(args, experiment);
-    if (strcmp(name, "rosenbrock") != 0) {
-        return cli_wrong_use("psgd paper needs the name of an experiment: rosenbrock, wikitext2 or imagenet");
-    }
-    for (int i = 0; i < args->flag_count; i++) {
-        if (!strcmp(args->name[i], "out") || !strcmp(args->name[i], "search")) continue;
-        return cli_wrong_use("--%s is no flag of psgd paper rosenbrock, which takes --out and --search", args->name[i]);
-    }
     const char *out = cli_value(args, "out");
     if (psgd_comm_size(cli_comm()) > 1) return cli_wrong_use("psgd paper rosenbrock runs on one rank");
     return cli_value(args, "search") ? search() : rosenbrock(out ? out : ".");
 }
 
-static const cli_flag flags[] = {
-    {"out", "DIR", "where the files go [. or, for wikitext2 and imagenet, a folder of that name]"},
-    {"dry-run", NULL, "wikitext2, imagenet: print settings, shapes, groups, bytes and flops of each run, and stop"},
+static psgd_status run_wikitext2(const cli_args *args)
+{
+    return cli_paper_runs(args, psgd__paper_find("wikitext2"));
+}
+
+static psgd_status run_imagenet(const cli_args *args)
+{
+    return cli_paper_runs(args, psgd__paper_find("imagenet"));
+}
+
+static psgd_status run(const cli_args *args)
+{
+    static const char *const names[] = {"rosenbrock", "wikitext2", "imagenet"};
+    const char *name = args->positional_count > 0 ? args->positional[0] : NULL;
+    return cli_wrong_use("psgd paper needs the name of an experiment first: rosenbrock, wikitext2 or imagenet%s",
+                         name ? psgd__suggest("", name, names, 3).words : "");
+}
+
+static const cli_flag rosenbrock_flags[] = {
+    {"out", "DIR", "where the files go [.]"},
     {"search", NULL, "search the step sizes over ..., 1, 0.5, 0.2, 0.1, ... instead, and print the best"},
-    {"data", "DIR",
-     "wikitext2: train.txt, valid.txt and test.txt, UTF-8 [a synthetic language]; imagenet: train/CLASS/*.JPEG and "
-     "val/"},
-    {"methods", "A,B,...", "[wikitext2: sgd,fisher-scan,newton-scan-10,newton-scaw-10; imagenet: see below]"},
-    {"epochs", "N", "passes over the data [wikitext2: 1; synthetic: 2; imagenet: 40]"},
-    {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
-    {"lr", "X", "step size mu [by method, the paper's]"},
-    {"dropout", "P", "[wikitext2: 0.2; synthetic: 0; imagenet: 0.5]"},
-    {"embedding-dropout", "P", "wikitext2: on the embedding, where the paper has none [0]"},
-    {"hidden", "N", "wikitext2: units of the embedding and of each layer [200; synthetic: 50]"},
-    {"batch", "N", "wikitext2: columns of text [20]; imagenet: images of a step [128]"},
-    {"micro-batches", "N", "parts of a batch, as in psgd train [1; 8 under mpirun]"},
-    {"back", "N", "wikitext2: steps back in time [35]"},
-    {"untied", NULL, "wikitext2: embedding and decoder have a matrix each, the gradient of the former is row-sparse"},
-    {"rows", "exact|lazy|whole", "wikitext2 --untied: PSGD's fit of absent rows; whole: dense gradients [exact]"},
-    {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},
-    {"init-scale", "X", "[wikitext2: 1; imagenet: 0.1]"},
-    {"norm", "NAME", "normaliser of the fit, as in psgd train [auto]"},
-    {"update-every", "N", "fit the preconditioners every so many steps [by method]"},
-    {"update-anneal", "N", "steps over which the probability of a fit falls from 1 to --update-floor [0: it does not]"},
-    {"update-floor", "P", "[0.03]"},
-    {"seed", "N", "[1]"},
-    {"log-every", "N", "steps between entries of the log [20]"},
-    {"checkpoint-every", "N", "steps between checkpoints [wikitext2: 500; imagenet: 1000]"},
-    {"size", "full|small", "imagenet: small is the same net scaled down for 32 x 32 images [full]"},
-    {"random-crop", NULL, "imagenet: another crop of an image in every epoch"},
-    {"mirror", NULL, "imagenet: half of the images mirrored, others in every epoch"},
-    {"cache", "FILE", "imagenet: FILE.train and FILE.test with decoded images, made where they are missing"},
-    {"truth", "FILE",
-     "imagenet: classes of the images of a flat val/; also the ILSVRC development kit's, with meta.mat next to it "
-     "[val.txt]"},
-    {"decode-threads", "N", "imagenet: threads that decode images while others train [half of the cores]"},
     {0},
 };
 
+#define FIT_FLAGS                                                                                                      \
+    {"", NULL, "The preconditioners"},                                                                                 \
+        {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},        \
+        {"norm", "NAME", "normaliser of the fit, as in psgd train [auto]"},                                            \
+        {"update-every", "N", "fit the preconditioners every so many steps [by method]"},                              \
+        {"update-anneal", "N", "steps over which the probability of a fit falls from 1 to --update-floor [0: none]"},  \
+    {                                                                                                                  \
+        "update-floor", "P", "where that probability ends [0.03]"                                                      \
+    }
+
+#define DRY_RUN                                                                                                        \
+    {                                                                                                                  \
+        "dry-run", NULL, "print settings, shapes, groups, bytes and flops of each run, and stop"                       \
+    }
+#define EVAL_BATCHES                                                                                                   \
+    {                                                                                                                  \
+        "eval-batches", "N", "evaluate on so many batches of the validation and test data; 0: on all [0]"              \
+    }
+
+static const cli_flag wikitext2_flags[] = {
+    {"out", "DIR", "where the runs go [wikitext2; without --data: 'synthetic language']"},
+    {"data", "DIR", "train.txt, valid.txt and test.txt, UTF-8 [a synthetic language of known entropy]"},
+    {"methods", "A,B,...", "those to run [sgd,fisher-scan,newton-scan-10,newton-scaw-10]"},
+    DRY_RUN,
+    {"", NULL, "Training"},
+    {"epochs", "N", "passes over the data [1; synthetic: 2]"},
+    {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
+    {"lr", "X", "step size mu [by method, the paper's]"},
+    {"batch", "N", "columns of text [20]"},
+    {"micro-batches", "N", "parts of a batch, as in psgd train [1; 8 under mpirun]"},
+    {"seed", "N", "of the start, masks and v [1]"},
+    EVAL_BATCHES,
+    {"log-every", "N", "steps between entries of the log [20]"},
+    {"checkpoint-every", "N", "steps between checkpoints [500]"},
+    {"", NULL, "The model"},
+    {"hidden", "N", "units of the embedding and of each layer [200; synthetic: 50]"},
+    {"back", "N", "steps back in time [35]"},
+    {"dropout", "P", "after each layer [0.2; synthetic: 0]"},
+    {"embedding-dropout", "P", "on the embedding, where the paper has none [0]"},
+    {"untied", NULL, "embedding and decoder have a matrix each; the gradient of the former is row-sparse"},
+    {"rows", "exact|lazy|whole", "with --untied, PSGD's fit of absent rows; whole: dense gradients [exact]"},
+    FIT_FLAGS,
+    {"init-scale", "X", "[1]"},
+    {0},
+};
+
+static const cli_flag imagenet_flags[] = {
+    {"out", "DIR", "where the runs and the report page go [imagenet]"},
+    {"data", "DIR", "train/CLASS/*.JPEG and val/"},
+    {"size", "full|small", "small is the same net scaled down for 32 x 32 images [full]"},
+    {"methods", "A,B,...", "those to run [all of the list below but newton-scan-10]"},
+    DRY_RUN,
+    {"", NULL, "Training"},
+    {"epochs", "N", "passes over the data [40]"},
+    {"steps", "N", "stop after so many steps; 0: at the end of the epochs [0]"},
+    {"lr", "X", "step size mu [by method, the paper's]"},
+    {"batch", "N", "images of a step [128]"},
+    {"micro-batches", "N", "parts of a batch, as in psgd train [1; 8 under mpirun]"},
+    {"dropout", "P", "before the last three matrices [0.5]"},
+    {"seed", "N", "of the start, the order, masks and v [1]"},
+    EVAL_BATCHES,
+    {"log-every", "N", "steps between entries of the log [20]"},
+    {"checkpoint-every", "N", "steps between checkpoints [1000]"},
+    {"", NULL, "Images"},
+    {"random-crop", NULL, "another crop of an image in every epoch"},
+    {"mirror", NULL, "half of the images mirrored, others in every epoch"},
+    {"cache", "FILE", "FILE.train and FILE.test with decoded images, made where they are missing"},
+    {"truth", "FILE",
+     "classes of the images of a flat val/; also the ILSVRC development kit's, with meta.mat next to it [val.txt]"},
+    {"decode-threads", "N", "threads that decode images while others train [half of the cores]"},
+    FIT_FLAGS,
+    {"init-scale", "X", "[0.1]"},
+    {0},
+};
+
+static const cli_verb paper_rosenbrock = {
+    .name = "paper rosenbrock",
+    .usage = "psgd paper rosenbrock [--out DIR] [--search]",
+    .summary = "Section 7.1, figure 1: Rosenbrock's function from (-1, 1)",
+    .flags = rosenbrock_flags,
+    .more = "Gradient descent, momentum, Nesterov, and PSGD of both types on tri, 21 seeds. Writes rosenbrock.csv,\n"
+            ".svg and .png, a log for each method, and prints medians and quartiles. A second.\n",
+    .example = "  psgd paper rosenbrock --out figure1\n",
+    .run = run_rosenbrock,
+};
+
+static const cli_verb paper_wikitext2 = {
+    .name = "paper wikitext2",
+    .usage = "psgd paper wikitext2 [--data DIR] [--methods A,B] [options]",
+    .summary = "Section 7.3, figure 3: an LSTM language model on any text",
+    .flags = wikitext2_flags,
+    .more =
+        "Each method is a run in a folder of its own; the same command resumes runs that were stopped. psgd report\n"
+        "draws them, psgd generate writes text with them. Methods: sgd, momentum, adam, sparse-adam, fisher- and\n"
+        "newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every 10th step).\n",
+    .example =
+        "  psgd paper wikitext2 --methods sgd,newton-scan-10 --steps 40 --hidden 16 --eval-batches 20 --out language\n"
+        "  psgd report language -o language/report.html\n",
+    .run = run_wikitext2,
+};
+
+static const cli_verb paper_imagenet = {
+    .name = "paper imagenet",
+    .usage = "psgd paper imagenet --data DIR [--size full|small] [--methods A,B] [options]",
+    .summary = "Section 7.2, figure 2: AlexNet on JPEGs in class folders",
+    .flags = imagenet_flags,
+    .more =
+        "JPEGs are in train/CLASS/ and val/CLASS/, or in a flat val/ with a file that says which class each image\n"
+        "has. Step size mu for the first half of the epochs and mu/10 for the second; top-1 and top-5 with one\n"
+        "crop. The same command resumes runs that were stopped; a report page is written at the end. Methods: adam,\n"
+        "batch-norm, momentum, fisher-scan, newton-scan, fisher-diag, newton-diag and newton-scan-10 (a fit every\n"
+        "10th step).\n",
+    .run = run_imagenet,
+};
+
+static const cli_verb *const topics[] = {&paper_rosenbrock, &paper_wikitext2, &paper_imagenet, NULL};
+
 const cli_verb verb_paper = {
     .name = "paper",
-    .usage =
-        "psgd paper rosenbrock [--out DIR] [--search] | psgd paper wikitext2 [--data DIR] [--methods A,B] ... | psgd "
-        "paper imagenet --data DIR [--size full|small] [--methods A,B] ...",
+    .usage = "psgd paper rosenbrock|wikitext2|imagenet [options]",
     .summary = "Reproduce an experiment of the paper",
     .ranks = true,
-    .flags = flags,
-    .more = "rosenbrock: section 7.1, figure 1. Gradient descent, momentum, Nesterov, and PSGD of both types on tri,\n"
-            "from (-1, 1), 21 seeds. Writes rosenbrock.csv, .svg and .png and prints medians and quartiles.\n\n"
-            "wikitext2: section 7.3, figure 3. An LSTM language model on any text, or on a synthetic language whose\n"
-            "entropy is known. Each method is a run in a folder of its own; the same command resumes runs that were\n"
-            "stopped. psgd report draws them, psgd generate writes text with them. Methods: sgd, momentum, adam,\n"
-            "sparse-adam, fisher- and newton- with diag, scan or scaw, newton-scan-10 and newton-scaw-10 (a fit every\n"
-            "10th step).\n\n"
-            "imagenet: section 7.2, figure 2. AlexNet on JPEGs in class folders, train/CLASS/ and val/CLASS/, or a\n"
-            "flat val/ with a file that says which class each image has. 40 epochs, step size mu for the first half\n"
-            "and mu/10 for the second; top-1 and top-5 with one crop. The same command resumes runs that were stopped; "
-            "a report\n"
-            "page is written at the end. Methods: adam, batch-norm, momentum, fisher-scan, newton-scan, fisher-diag,\n"
-            "newton-diag (all of these unless --methods says otherwise) and newton-scan-10 (a fit every 10th step).\n",
+    .topics = topics,
     .run = run,
 };

@@ -25,8 +25,8 @@ static psgd_status find_methods(const paper_experiment *experiment, const char *
         int i = 0;
         while (i < known && strcmp(names[i], word) != 0) i++;
         if (i == known || *count == MAX_METHODS) {
-            return cli_wrong_use("there is no method '%s'%s; psgd paper --help lists them", word,
-                                 psgd__suggest("", word, names, known).words);
+            return cli_wrong_use("there is no method '%s'%s; psgd paper %s --help lists them", word,
+                                 psgd__suggest("", word, names, known).words, experiment->name);
         }
         methods[(*count)++] = &experiment->methods[i];
         at += length + (at[length] == ',');
@@ -65,32 +65,10 @@ static psgd_status read_variant(const cli_args *args, const paper_experiment *ex
 
 static const char *const fit[] = {"norm", "update-every", "update-anneal", "update-floor", "init", "init-scale", NULL};
 
-static bool in_list(const char *const *list, const char *name)
-{
-    while (*list && strcmp(*list, name) != 0) list++;
-    return *list;
-}
-
-/* Flags of another experiment would do nothing here. */
-static psgd_status check_flags(const cli_args *args, const paper_experiment *experiment)
-{
-    static const char *const common[] = {"out", "data", "methods", "dry-run", NULL};
-    const char *own = !strcmp(experiment->source, "images") ? "size" : "rows";
-    for (int i = 0; i < args->flag_count; i++) {
-        const char *name = args->name[i];
-        if (in_list(common, name) || in_list(fit, name) || in_list(experiment->flags, name) || !strcmp(name, own))
-            continue;
-        return cli_wrong_use("--%s is no flag of psgd paper %s; psgd paper --help says which is for what", name,
-                             experiment->name);
-    }
-    return PSGD_OK;
-}
-
 static psgd_status read_choice(const cli_args *args, const paper_experiment *experiment, char source[4096],
                                paper_choice *to)
 {
     const char *data = cli_value(args, "data"), *seed = cli_value(args, "seed");
-    PSGD_TRY(check_flags(args, experiment));
     PSGD_TRY(read_variant(args, experiment, to));
     if (data) snprintf(source, 4096, "%s:%s", experiment->source, data);
     if (!data) snprintf(source, 4096, "markov:1000,8,200000,%s", seed ? seed : "1");

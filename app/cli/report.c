@@ -45,5 +45,8 @@ const cli_verb verb_report = {
     .flags = flags,
     .more = "A RUN is the folder of a run (with metrics.jsonl in it), a folder of such folders, or a log itself.\n"
             "The page needs no network and no other file. A run that is still going can be looked at.\n",
+    .example = "  psgd train mlp --data digits --samples 1000 --epochs 2 --out runs/newton\n"
+               "  psgd train mlp --data digits --samples 1000 --epochs 2 --optimizer adam --out runs/adam\n"
+               "  psgd report runs -o runs/report.html --figure runs/loss\n",
     .run = run,
 };

@@ -14,7 +14,8 @@ static void on_interrupt(int signal_number)
 }
 
 typedef struct view {
-    progress bar;
+    progress bar, scores; /* of steps, and of the batches of an evaluation */
+    int64_t scored;
     FILE *lines;
 } view;
 
@@ -45,6 +46,31 @@ static void show_warning(void *data, const char *sentence)
     fprintf(stderr, "psgd: warning: %s\n", sentence);
 }
 
+/* A bar of its own: that of the steps stands still meanwhile. */
+static void show_score(void *data, int64_t done, int64_t total)
+{
+    view *self = data;
+    if (!self->scores.to || done < self->scored) {
+        psgd__progress_end(&self->bar);
+        psgd__progress_start(&self->scores, stderr, "evaluation, batch");
+    }
+    self->scored = done;
+    psgd__progress_show(&self->scores, done, total);
+    if (done < total) return;
+    psgd__progress_end(&self->scores);
+    self->scores.to = NULL;
+}
+
+psgd_status cli_evaluate(trainer *self, train_score *valid, train_score *test)
+{
+    view shown = {.lines = stdout};
+    psgd__trainer_watch_scores(self, show_score, &shown);
+    psgd_status status = psgd__trainer_evaluate(self, valid, test);
+    psgd__progress_end(&shown.scores);
+    psgd__trainer_watch_scores(self, NULL, NULL);
+    return status;
+}
+
 void cli_report_reading(const trainer *self, FILE *lines)
 {
     train_reading reading = psgd__trainer_reading(self);
@@ -63,8 +89,11 @@ psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
     train_watch watch = {
         .step = show_step, .epoch = show_epoch, .warn = show_warning, .data = &shown, .stop = &interrupted};
     if (psgd_comm_rank(cli_comm()) > 0) watch = (train_watch){.stop = &interrupted}; /* rank 0 shows */
+    if (psgd_comm_rank(cli_comm()) == 0) psgd__trainer_watch_scores(self, show_score, &shown);
     psgd_status status = psgd__trainer_run(self, &watch, stopped);
+    psgd__progress_end(&shown.scores);
     psgd__progress_end(&shown.bar);
+    psgd__trainer_watch_scores(self, NULL, NULL);
     if (status == PSGD_OK) cli_report_reading(self, lines);
     return status;
 }

@@ -81,7 +81,7 @@ static psgd_status evaluate(const cli_args *args)
     train_score valid, test;
     if (args->positional_count != 1) return cli_wrong_use("psgd eval needs one RUN, or one MODEL with --weights");
     psgd_status status = open_run(args, cli_value(args, "weights") != NULL, &self);
-    if (status == PSGD_OK) status = psgd__trainer_evaluate(self, &valid, &test);
+    if (status == PSGD_OK) status = cli_evaluate(self, &valid, &test);
     if (status == PSGD_OK) {
         if (isfinite(valid.loss)) printf("validation loss %.6f\n", valid.loss);
         printf("test loss %.6f\n", test.loss);
@@ -112,6 +112,20 @@ static int model_option(int index, psgd_option_info *option)
     return psgd__option_at(psgd__model_options, psgd__model_option_count, index, option);
 }
 
+/* What evaluation takes of those of training: all that says where data come from, and how they are read. */
+static int eval_option(int index, psgd_option_info *option)
+{
+    static const char *const own[] = {"data",    "batch",          "dtype",         "samples",    "height",     "width",
+                                      "holdout", "resize",         "subtract-mean", "validation", "cache",      "truth",
+                                      "seed",    "decode-threads", "eval-batches",  "mirror",     "random-crop"};
+    for (int i = 0; train_option(i, option); i++) {
+        bool shown = false;
+        for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) shown = shown || !strcmp(own[k], option->name);
+        if (shown && index-- == 0) return 1;
+    }
+    return 0;
+}
+
 #define TRAIN_OPTIONS                                                                                                  \
     .options = {train_option, model_option, cli_optimizer_option},                                                     \
     .sections = {"Training and data", "The model", "The optimizer"}
@@ -138,8 +152,11 @@ const cli_verb verb_train = {
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
         "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"
         "  markov             lm: a synthetic language of known entropy; markov:WORDS,FOLLOWERS,LENGTH,SEED\n\n"
-        "  psgd train lenet5 --data digits --l2 1e-6 --out run\n"
-        "  psgd train lm --data text:DIR --dropout 0.35 --epochs 5 --out run\n",
+        "Options by their names are those of psgd_options_set in C and, with _ for -, of psgd.torch.PSGD in Python.\n",
+    .example = "  psgd train mlp --data digits --samples 2000 --epochs 2 --out run\n"
+               "  psgd train lenet5 --data digits --samples 500 --epochs 1 --optimizer adam --lr 0.002\n"
+               "  psgd train lm --data markov:200,4,20000,1 --hidden 16 --epochs 1 --out language\n"
+               "  psgd train mlp --data digits --group 'kron(tri,tri)' --dry-run\n",
     .run = train,
 };
 
@@ -149,6 +166,9 @@ const cli_verb verb_resume = {
     .summary = "Resume a run from its checkpoint",
     .ranks = true,
     TRAIN_OPTIONS,
+    .more = "A run that has made all of its steps says so; --epochs or --steps with more of them continues it.\n",
+    .example = "  psgd train mlp --data digits --samples 2000 --epochs 1 --out run\n"
+               "  psgd resume run --epochs 2\n",
     .run = resume,
 };
 
@@ -157,6 +177,10 @@ const cli_verb verb_eval = {
     .usage = "psgd eval RUN | psgd eval MODEL --weights FILE --data SOURCE",
     .summary = "Loss and error of a run, or of weights, on test data",
     .flags = eval_flags,
-    TRAIN_OPTIONS,
+    .options = {eval_option, model_option},
+    .sections = {"Data, where they are not those of the run", "The model, with --weights"},
+    .example = "  psgd train mlp --data digits --samples 2000 --epochs 1 --out run\n"
+               "  psgd eval run\n"
+               "  psgd eval mlp --weights run/weights.safetensors --data digits\n",
     .run = evaluate,
 };

@@ -55,7 +55,7 @@ static const paper_experiment experiments[] = {
      .variant = {"task=wikitext2;hidden=200;dropout=0.2;epochs=1",
                  "task=synthetic language;hidden=50;dropout=0;epochs=2"},
      .flags = {"epochs", "steps", "lr", "dropout", "embedding-dropout", "hidden", "batch", "micro-batches", "back",
-               "untied", "seed", "log-every", "checkpoint-every"},
+               "untied", "seed", "log-every", "checkpoint-every", "eval-batches"},
      .may_change = {"data"}, /* the vocabulary tells another text */
      .columns = {{"valid ppl", "valid_perplexity", 12, 2, 0, 1},
                  {"test ppl", "test_perplexity", 12, 2, 0, 1},
@@ -69,7 +69,7 @@ static const paper_experiment experiments[] = {
      .variant = {"task=AlexNet;size=full;height=227;width=227;resize=256",
                  "task=AlexNet, small;size=small;height=32;width=32;resize=32"},
      .flags = {"epochs", "steps", "lr", "dropout", "batch", "micro-batches", "seed", "log-every", "checkpoint-every",
-               "cache", "truth", "decode-threads", "random-crop", "mirror"},
+               "cache", "truth", "decode-threads", "random-crop", "mirror", "eval-batches"},
      .columns = {{"test loss", "test_loss", 10, 4, 0, 1},
                  {"top-1 %", "test_error", 8, 2, 100, -100},
                  {"top-5 %", "test_top5_error", 8, 2, 100, -100},
@@ -140,8 +140,9 @@ static void collect(const paper_experiment *experiment, const paper_choice *choi
 
 static bool may_change(const paper_experiment *experiment, const char *name)
 {
-    static const char *const names[] = {"epochs", "steps", "lr-epochs",        "decode-threads",
-                                        "cache",  "out",   "checkpoint-every", "log-every"};
+    static const char *const names[] = {"epochs",           "steps",     "lr-epochs",
+                                        "decode-threads",   "cache",     "out",
+                                        "checkpoint-every", "log-every", "eval-batches"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (!strcmp(names[i], name)) return true;
     }

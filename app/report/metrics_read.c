@@ -179,12 +179,70 @@ static psgd_status read_record(metrics_run *run, const cJSON *record)
     return PSGD_OK;
 }
 
-static psgd_status read_line(metrics_run *run, const char *line, int64_t number)
+/* The entries of an array as a figure of the factors Q1, Q2, .. */
+static psgd_status add_factors(metrics_run *run, const cJSON *record, const char *from, const char *name,
+                               metrics_time when)
+{
+    int factor = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(record, from))
+    {
+        char tensor[16];
+        snprintf(tensor, sizeof tensor, "Q%d", ++factor);
+        cJSON *where = cJSON_CreateObject();
+        metrics_curve *curve = cJSON_AddStringToObject(where, "tensor", tensor) ? find_curve(run, where, name) : NULL;
+        cJSON_Delete(where);
+        if (!curve) return no_memory();
+        PSGD_TRY(add_point(run, curve, when, value_of(item)));
+    }
+    return PSGD_OK;
+}
+
+/* A line of psgd fit --report, which has no header: its update is the step. */
+static psgd_status read_update(metrics_run *run, cJSON *record)
+{
+    static const char *const names[] = {"criterion", "criterion_average", "condition"};
+    metrics_time when = {.step = count_of(record, "update")};
+    if (when.step <= run->last.step) return psgd__fail(PSGD_ERR_FORMAT, "its updates do not ascend");
+    run->last = when;
+    if (!cJSON_AddStringToObject(record, "split", "fit")) return no_memory();
+    for (int i = 0; i < 3; i++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(record, names[i]);
+        if (!item || !is_value(item)) continue;
+        metrics_curve *curve = find_curve(run, record, names[i]);
+        if (!curve) return no_memory();
+        PSGD_TRY(add_point(run, curve, when, value_of(item)));
+    }
+    PSGD_TRY(add_factors(run, record, "conditions", "condition", when));
+    PSGD_TRY(add_factors(run, record, "least_diagonals", "min_diagonal", when));
+    return add_factors(run, record, "most_diagonals", "max_diagonal", when);
+}
+
+static bool is_update(const cJSON *record)
+{
+    return cJSON_IsNumber(cJSON_GetObjectItemCaseSensitive(record, "update")) && !string_of(record, "kind");
+}
+
+/* The run of such a log has the name of its file. */
+static psgd_status begin_updates(metrics_run *run, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    run->run = psgd__strdup(run->context, slash ? slash + 1 : path);
+    run->method = psgd__strdup(run->context, "psgd fit");
+    run->task = psgd__strdup(run->context, "fit");
+    run->finished = true;
+    return run->run && run->method && run->task ? PSGD_OK : no_memory();
+}
+
+static psgd_status read_line(metrics_run *run, const char *line, int64_t number, const char *path)
 {
     cJSON *record = cJSON_Parse(line);
-    psgd_status status;
+    psgd_status status = PSGD_OK;
     if (!cJSON_IsObject(record)) {
         status = psgd__fail(PSGD_ERR_FORMAT, "not a JSON object");
+    } else if (is_update(record)) {
+        if (number == 1) status = begin_updates(run, path);
+        if (status == PSGD_OK) status = read_update(run, record);
     } else {
         status = number == 1 ? read_header(run, record) : read_record(run, record);
     }
@@ -200,7 +258,7 @@ static psgd_status read_lines(metrics_run *run, FILE *file, const char *path)
     psgd_status status = PSGD_OK;
     for (ssize_t length; status == PSGD_OK && (length = getline(&line, &room, file)) > 0;) {
         if (line[length - 1] != '\n' && number > 0) break; /* cut off while it was written */
-        status = read_line(run, line, ++number);
+        status = read_line(run, line, ++number, path);
         if (status != PSGD_OK) psgd__fail_in(status, "'%s' line %lld", path, (long long)number);
     }
     free(line);

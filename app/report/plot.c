@@ -17,10 +17,11 @@ extern char **environ;
 /* Told apart by people who see colours differently (Okabe and Ito), on a light background. */
 static const char *const palette[] = {"0072b2", "d55e00", "009e73", "cc79a7", "e69f00", "56b4e9", "444444"};
 
+enum { COLOURS = sizeof palette / sizeof palette[0] };
+
 static const char *colour_of(const plot_series *series)
 {
-    enum { COUNT = sizeof palette / sizeof palette[0] };
-    return series->colour < 0 ? "888888" : palette[series->colour % COUNT];
+    return series->colour < 0 ? "888888" : palette[series->colour % COLOURS];
 }
 
 /* Adds before, the word as a string of gnuplot's, and after. Between single quotes gnuplot evaluates nothing: neither
@@ -72,6 +73,18 @@ static void add_axis(text *to, char name, const plot_axis *axis, bool outer)
     }
 }
 
+/* Pixels to the right of the only panel for a legend that covers no data; 0 where there is none. */
+static int legend_width(const plot_figure *figure)
+{
+    size_t longest = 0;
+    if (figure->rows * figure->columns != 1) return 0;
+    for (int i = 0; i < figure->panels[0].series_count; i++) {
+        const char *label = figure->panels[0].series[i].label;
+        if (label && strlen(label) > longest) longest = strlen(label);
+    }
+    return longest ? 60 + 8 * (int)longest : 0;
+}
+
 static void add_series(text *to, const plot_series *series, int index)
 {
     double opacity = series->opacity > 0 ? series->opacity : 1, width = series->width > 0 ? series->width : 1.5;
@@ -79,7 +92,8 @@ static void add_series(text *to, const plot_series *series, int index)
     snprintf(colour, sizeof colour, "#%02x%s", (int)lrint(255 * (1 - opacity)), colour_of(series));
     switch (series->style) {
     case PLOT_LINE:
-        psgd__text_add(to, "$data%d using 1:2 with lines lw %g lc rgb '%s'", index, width, colour);
+        psgd__text_add(to, "$data%d using 1:2 with lines lw %g lc rgb '%s' dt %d", index, width, colour,
+                       series->colour < 0 ? 1 : 1 + series->colour / COLOURS % 5);
         break;
     case PLOT_POINTS:
         psgd__text_add(to, "$data%d using 1:2 with points pt 7 ps 0.4 lc rgb '%s'", index, colour);
@@ -115,16 +129,18 @@ static void add_panel(text *to, const plot_figure *figure, int index, int first_
 /* Everything after the data. */
 static void add_page(text *to, const plot_figure *figure, const char *terminal)
 {
-    int width = figure->width > 0 ? figure->width : 900, height = figure->height > 0 ? figure->height : 540;
+    int legend = legend_width(figure), height = figure->height > 0 ? figure->height : 540;
+    int width = (figure->width > 0 ? figure->width : 900 - legend / 2) + legend;
     double top = 28; /* pixels above the panels */
     for (const char *line = figure->title; line; line = strchr(line + 1, '\n')) top += 20;
     psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\n", terminal, width, height);
     psgd__text_add(to,
                    "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
-                   "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\nset key top right noenhanced samplen 2\n"
+                   "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\n%s noenhanced samplen 2\n"
                    "set mxtics 1\nset mytics 1\nset samples 2\n"
                    "set multiplot layout %d,%d margins screen %g,%g,%g,%g spacing screen %g,%g",
-                   figure->rows, figure->columns, 78.0 / width, 1 - 18.0 / width, 56.0 / height, 1 - top / height,
+                   legend ? "set key rmargin center vertical Left reverse" : "set key top right", figure->rows,
+                   figure->columns, 78.0 / width, 1 - (18.0 + legend) / width, 56.0 / height, 1 - top / height,
                    (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
     if (figure->title) add_quoted(to, " title ", figure->title, " noenhanced");
     psgd__text_add(to, "\n");

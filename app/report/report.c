@@ -145,9 +145,10 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
     psgd__text_add(to, "}");
 }
 
-static void add_run_json(text *to, const metrics_run *run, int64_t *chosen)
+static void add_run_json(text *to, const metrics_run *run, const char *label, int64_t *chosen)
 {
     psgd__json_string(to, "{", "run", run->run);
+    psgd__json_string(to, ",", "label", label);
     psgd__json_string(to, ",", "method", run->method);
     psgd__json_string(to, ",", "task", run->task);
     psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"finished\":%s,\"settings\":{", run->seed,
@@ -171,6 +172,41 @@ static void add_run_json(text *to, const metrics_run *run, int64_t *chosen)
     psgd__text_add(to, "]}");
 }
 
+static const char *setting_of(const metrics_run *run, const char *name)
+{
+    for (int i = 0; i < run->setting_count; i++) {
+        if (!strcmp(run->settings[i].name, name)) return run->settings[i].value;
+    }
+    for (int i = 0; i < run->default_count; i++) {
+        if (!strcmp(run->defaults[i].name, name)) return run->defaults[i].value;
+    }
+    return NULL;
+}
+
+/* Runs without settings, of other programs or of psgd paper, have said what they are called. */
+static void describe(const metrics_run *run, char *label, size_t room)
+{
+    const char *group = setting_of(run, "group"), *rate = setting_of(run, "lr");
+    bool named = setting_of(run, "name") || !rate;
+    if (named) snprintf(label, room, "%s", run->run);
+    if (named) return;
+    snprintf(label, room, "%s%s%s, lr %s", run->method, group ? ", " : "", group ? group : "", rate);
+}
+
+void psgd__report_label(const report *from, int run, char *label, size_t room)
+{
+    char other[256];
+    bool unique = true;
+    describe(from->runs[run], label, room);
+    for (int i = 0; i < from->run_count && unique; i++) {
+        if (i == run || strcmp(from->runs[i]->task, from->runs[run]->task) != 0) continue;
+        describe(from->runs[i], other, sizeof other);
+        unique = strcmp(other, label) != 0;
+    }
+    size_t used = strlen(label);
+    if (!unique && used + 4 < room) snprintf(label + used, room - used, " (%s)", from->runs[run]->run);
+}
+
 static psgd_status make_data(const report *from, text *data)
 {
     int64_t *chosen = psgd__alloc(from->context, REPORT_POINTS + 1, sizeof *chosen);
@@ -178,7 +214,9 @@ static psgd_status make_data(const report *from, text *data)
     psgd__text_add(data, "{\"version\":\"%s\",\"runs\":[\n", psgd_version());
     for (int i = 0; i < from->run_count; i++) {
         if (i > 0) psgd__text_add(data, ",\n");
-        add_run_json(data, from->runs[i], chosen);
+        char label[256];
+        psgd__report_label(from, i, label, sizeof label);
+        add_run_json(data, from->runs[i], label, chosen);
     }
     psgd__text_add(data, "\n]}");
     psgd__free(from->context, chosen);

@@ -16,6 +16,10 @@ typedef struct report {
 psgd_status psgd__report_add(report *to, const char *path);
 void psgd__report_free(report *to);
 
+/* What legends call a run: the name that it was given, else method, group and learning rate, and its own name where
+ * another run of the report has the same. */
+void psgd__report_label(const report *from, int run, char *label, size_t room);
+
 /* One page that needs nothing else, no network either. Curves of more than REPORT_POINTS points keep the least and the
  * greatest value of each stretch. */
 enum { REPORT_POINTS = 4000 };

@@ -81,13 +81,15 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
     int count = count_runs(from, task, what), made = 0;
     double *x = psgd__alloc(from->context, size, sizeof *x), *at = x;
     plot_series *series = psgd__alloc(from->context, count, sizeof *series);
+    char(*labels)[256] = psgd__alloc(from->context, count, sizeof *labels);
     psgd_status status = PSGD_OK;
-    if (!x || !series) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
+    if (!x || !series || !labels) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
     for (int i = 0; status == PSGD_OK && i < from->run_count; i++) {
         const metrics_curve *curve = curve_in(from, i, task, what);
         if (!curve) continue;
         for (int64_t k = 0; k < curve->count; k++) at[k] = place(&curve->when[k], against);
-        series[made] = (plot_series){.label = from->runs[i]->run,
+        psgd__report_label(from, i, labels[made], sizeof labels[made]);
+        series[made] = (plot_series){.label = labels[made],
                                      .style = curve->count == 1 ? PLOT_POINTS : PLOT_LINE,
                                      .colour = made,
                                      .count = curve->count,
@@ -106,6 +108,7 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
     }
     psgd__free(from->context, x);
     psgd__free(from->context, series);
+    psgd__free(from->context, labels);
     return status;
 }
 

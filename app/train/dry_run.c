@@ -3,8 +3,29 @@
 
 #include <string.h>
 
-static void describe_matrix(const trainer *self, int i, text *to)
+/* What the preconditioners of a run hold and cost. */
+typedef struct q_cost {
+    int64_t bytes;
+    double update, apply; /* flops */
+} q_cost;
+
+/* Adds what Q of a tensor costs; size is that of the tensor, or of all of them with a joint preconditioner. */
+static int64_t add_cost(const trainer *self, const psgd_precond *precond, const int64_t shape[2], q_cost *to)
 {
+    int64_t bytes = 0, flat = psgd_precond_size(precond);
+    double update = 0, apply = 0;
+    bool joint = flat != shape[0] * shape[1];
+    (void)psgd_group_cost(self->context, psgd_precond_spec(precond), joint ? 1 : 2, joint ? &flat : shape,
+                          self->config.dtype, NULL, &bytes, &update, NULL, &apply, NULL);
+    to->bytes += bytes;
+    to->update += update;
+    to->apply += apply;
+    return bytes;
+}
+
+static void describe_matrix(const trainer *self, int i, q_cost *all, text *to)
+{
+    char digits[32];
     const psgd_graph *graph = self->task->full.graph;
     const int64_t *shape = psgd_graph_parameter_shape(graph, i);
     const psgd_precond *precond = psgd_optimizer_precond(self->optimizer, i);
@@ -17,6 +38,9 @@ static void describe_matrix(const trainer *self, int i, text *to)
             psgd__text_add(to, "%s %lld x %lld", f ? "," : "", (long long)psgd_precond_factor_size(precond, f),
                            (long long)psgd_precond_factor_size(precond, f));
         }
+        bool again = i > 0 && precond == psgd_optimizer_precond(self->optimizer, i - 1); /* one for all tensors */
+        if (again) psgd__text_add(to, ", with those before");
+        if (!again) psgd__text_add(to, ", Q %s bytes", psgd__thousands(add_cost(self, precond, shape, all), digits));
     }
     psgd__text_add(to, "\n");
 }
@@ -59,12 +83,18 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
     psgd__text_add(to, "optimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
                    psgd_optimizer_precond(self->optimizer, 0) ? "as below" : "none",
                    psgd_optimizer_rate(self->optimizer));
-    for (int i = 0; i < self->tensors; i++) describe_matrix(self, i, to);
+    q_cost all = {0};
+    for (int i = 0; i < self->tensors; i++) describe_matrix(self, i, &all, to);
     psgd__text_add(to, "parameters %s\n", psgd__thousands(self->parameters, digits));
     psgd__text_add(to, "steps      %lld of batch %lld, %lld an epoch\n", (long long)self->total, (long long)s->batch,
                    (long long)t->steps_per_epoch);
     psgd__text_add(to, "memory     %s bytes, about\n", psgd__thousands((int64_t)psgd__trainer_memory(self), digits));
     psgd__text_add(to, "gradient   %.4g flops a step\n", step_flops(t, false));
     psgd__text_add(to, "with Hv    %.4g flops a step\n", step_flops(t, true));
+    if (all.bytes > 0) {
+        psgd__text_add(to, "Q          %s bytes, %.3g x the parameters\n", psgd__thousands(all.bytes, digits),
+                       (double)all.bytes / (double)(self->parameters * (int64_t)psgd_dtype_size(self->config.dtype)));
+        psgd__text_add(to, "fit of Q   %.4g flops, P times the gradient %.4g flops\n", all.update, all.apply);
+    }
     return to->failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to describe a run") : PSGD_OK;
 }

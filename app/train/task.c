@@ -69,3 +69,14 @@ void psgd__task_fact(task *self, const char *name, const char *format, ...)
     va_end(values);
     self->facts[self->fact_count++] = (metrics_setting){name, to};
 }
+
+int64_t psgd__task_eval_batches(const task *self, int64_t batches)
+{
+    int64_t max = self->config->settings.eval_batches;
+    return max > 0 && max < batches ? max : batches;
+}
+
+void psgd__task_scored(const task *self, int64_t done, int64_t total)
+{
+    if (self->scored) self->scored(self->scored_data, done, total);
+}

@@ -67,6 +67,9 @@ struct task {
     /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. */
     const char *identity, *identity_bytes;
     int64_t identity_size;
+    /* Hears how far a score has come; may be NULL. */
+    void (*scored)(void *data, int64_t done, int64_t total);
+    void *scored_data;
 };
 
 extern const task_ops psgd__task_samples, psgd__task_language;
@@ -81,6 +84,10 @@ psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool r
 
 /* The state of a graph for another: of its first samples, or moving averages, which know no samples. */
 void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to);
+
+/* Of so many batches of a split those that are scored: option eval-batches. */
+int64_t psgd__task_eval_batches(const task *self, int64_t batches);
+void psgd__task_scored(const task *self, int64_t done, int64_t total);
 
 void psgd__task_fact(task *self, const char *name, const char *format, ...) PSGD_PRINTF(3, 4);
 

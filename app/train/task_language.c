@@ -15,7 +15,7 @@ typedef struct language {
     corpus text;
     train_graph own, own_less; /* without the penalty, where there is one */
     char *state;               /* carried, set aside while a split is scored */
-    double *sums;              /* [micro-batches] losses of a split */
+    double *sums;              /* [micro-batches][2] of a split: losses, words */
 } language;
 
 static psgd_status check_sizes(const language *self)
@@ -74,7 +74,7 @@ static psgd_status language_prepare(task *base)
     if (config->model.l2 > 0) PSGD_TRY(psgd__task_graph(base, base->full.n, false, false, &self->own));
     if (config->model.l2 > 0) PSGD_TRY(psgd__task_graph(base, base->less.n, false, false, &self->own_less));
     self->state = psgd__alloc(config->context, size, psgd_dtype_size(config->dtype));
-    self->sums = psgd__alloc(config->context, config->settings.micro_batches, sizeof *self->sums);
+    self->sums = psgd__alloc(config->context, 2 * config->settings.micro_batches, sizeof *self->sums);
     return self->state && self->sums ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the state of a run");
 }
 
@@ -127,44 +127,52 @@ static psgd_status language_load(task *base, int64_t step, const task_piece *pie
     return PSGD_OK;
 }
 
-/* The sum of the losses of the words in the columns of a piece, from a state of zero and without dropout. */
+/* The sum of the losses of the words in the columns of a piece, from a state of zero and without dropout, and how many
+ * words these are. */
 static psgd_status piece_loss(const language *self, const task_piece *piece, corpus_split split, const void *theta,
-                              double *sum)
+                              double sum[2])
 {
     const train_graph *g = piece->full;
     if (self->own.graph) g = g == &self->base.full ? &self->own : &self->own_less;
     int64_t words = self->text.text[split].count - 1, batch = self->base.config->settings.batch;
-    int64_t length = (words + batch - 1) / batch;
+    int64_t length = (words + batch - 1) / batch, back = self->base.shape.sample[0];
+    int64_t batches = psgd__task_eval_batches(&self->base, (length + back - 1) / back);
     double part;
-    *sum = 0;
+    sum[0] = sum[1] = 0;
     psgd_graph_reset(g->graph);
-    for (int64_t i = 0; i * self->base.shape.sample[0] < length; i++) {
+    for (int64_t i = 0; i < batches; i++) {
         int64_t counted = fill(self, g, split, piece->from, length, i);
         if (counted == 0) continue;
         PSGD_TRY(psgd_graph_loss(g->graph, theta, &part));
         psgd_graph_carry(g->graph);
-        *sum += part * (double)counted;
+        sum[0] += part * (double)counted;
+        sum[1] += (double)counted;
+        psgd__task_scored(&self->base, i + 1, batches);
     }
     return PSGD_OK;
 }
 
-/* The mean loss over all words of a text but the first. */
+/* The mean loss over all words of a text but the first, or those of the first batches. */
 static psgd_status mean_loss(const language *self, corpus_split split, const void *theta, double *loss)
 {
     const train_config *config = self->base.config;
     int64_t first, count, pieces = config->settings.micro_batches;
     psgd_status status = PSGD_OK;
     psgd__task_own(config, &first, &count);
-    memset(self->sums, 0, (size_t)pieces * sizeof *self->sums);
+    double words = 0;
+    memset(self->sums, 0, (size_t)(2 * pieces) * sizeof *self->sums);
     for (int64_t i = first; i < first + count && status == PSGD_OK; i++) {
         task_piece piece = psgd__task_piece(&self->base, i);
-        status = piece_loss(self, &piece, split, theta, &self->sums[i]);
+        status = piece_loss(self, &piece, split, theta, &self->sums[2 * i]);
     }
     PSGD_TRY(psgd_comm_agree(config->comm, status));
-    PSGD_TRY(psgd_comm_sum(config->comm, PSGD_F64, pieces, self->sums));
+    PSGD_TRY(psgd_comm_sum(config->comm, PSGD_F64, 2 * pieces, self->sums));
     *loss = 0;
-    for (int64_t i = 0; i < pieces; i++) *loss += self->sums[i];
-    *loss /= (double)(self->text.text[split].count - 1);
+    for (int64_t i = 0; i < pieces; i++) {
+        *loss += self->sums[2 * i];
+        words += self->sums[2 * i + 1];
+    }
+    *loss /= words;
     return PSGD_OK;
 }
 

@@ -234,7 +234,7 @@ typedef struct scored {
 
 static int64_t scored_batches(const samples *self, const scored *what)
 {
-    return (what->count + self->eval.n - 1) / self->eval.n;
+    return psgd__task_eval_batches(&self->base, (what->count + self->eval.n - 1) / self->eval.n);
 }
 
 /* A batch, which has as many samples as the graph returned. */
@@ -280,6 +280,7 @@ static psgd_status samples_score(task *base, bool is_test, const void *theta, tr
     memset(self->sums, 0, (size_t)(3 * batches) * sizeof *self->sums);
     for (int64_t b = psgd_comm_rank(comm); b < batches && status == PSGD_OK; b += ranks) {
         status = score_batch(self, &what, b, b + ranks, theta, self->sums + 3 * b);
+        psgd__task_scored(base, b + 1, batches);
     }
     PSGD_TRY(psgd_comm_agree(comm, status));
     PSGD_TRY(psgd_comm_sum(comm, PSGD_F64, 3 * batches, self->sums));
@@ -288,7 +289,8 @@ static psgd_status samples_score(task *base, bool is_test, const void *theta, tr
         wrong += self->sums[3 * b + 1];
         wrong5 += self->sums[3 * b + 2];
     }
-    double count = (double)what.count;
+    int64_t all = batches * self->eval.n;
+    double count = (double)(all < what.count ? all : what.count);
     score->loss = sum / count;
     score->error = classes > 1 ? wrong / count : NAN;
     score->top5_error = classes > 5 ? wrong5 / count : NAN;
@@ -366,6 +368,7 @@ static double samples_memory(const task *base)
 }
 
 const task_ops psgd__task_samples = {
+    .health_every = 10,
     .open = samples_open,
     .prepare = samples_prepare,
     .close = samples_close,

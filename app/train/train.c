@@ -69,8 +69,10 @@ static psgd_status write_health(session *s)
         if (!psgd_optimizer_precond(self->optimizer, i) && psgd_optimizer_owner(self->optimizer, i) < 0) continue;
         PSGD_TRY(read_health(self, i, health));
         metric values[] = {{"updates", health[0]}, {"skipped", health[1]}, {"condition", health[2]}};
-        const char *name = psgd_graph_parameter_name(self->task->full.graph, i);
-        if (s->log && status == PSGD_OK) status = psgd__metrics_health(s->log, when(self), name, "", values, 3);
+        const psgd_precond *own = psgd_optimizer_precond(self->optimizer, i); /* not on ranks other than its owner */
+        const char *name = psgd_graph_parameter_name(self->task->full.graph, i),
+                   *spec = own ? psgd_precond_spec(own) : "";
+        if (s->log && status == PSGD_OK) status = psgd__metrics_health(s->log, when(self), name, spec, values, 3);
     }
     return written(s, status);
 }
@@ -86,7 +88,8 @@ static psgd_status write_training(session *s)
     PSGD_TRY(write_point(s, true, &(train_score){.loss = mean}));
     now->record_sum = 0;
     now->record_count = 0;
-    bool due = health > 0 && now->step % every == 0 && now->step / every % health == 0;
+    if (health == 0) return PSGD_OK;
+    bool due = at_epoch_end(self) || (now->step % every == 0 && now->step / every % health == 0);
     return due ? write_health(s) : PSGD_OK;
 }
 

@@ -25,7 +25,7 @@ typedef enum hv_choice { HV_EXACT, HV_DIFFERENCE } hv_choice;
 /* The options of training itself; the model and the optimizer have their own. */
 typedef struct train_settings {
     const char *model, *data, *optimizer, *out;
-    int64_t batch, epochs, steps, seed, hv_batch, log_every, checkpoint_every, micro_batches;
+    int64_t batch, epochs, steps, seed, hv_batch, log_every, checkpoint_every, micro_batches, eval_batches;
     int hv, dtype;
     double lr_end;
     int64_t samples, height, width;
@@ -72,6 +72,9 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
 /* On the test split. Where the task keeps the weights of the best validation loss these are tested; valid is the
  * validation split with the weights of the last step then, else NaN. */
 psgd_status psgd__trainer_evaluate(trainer *self, train_score *valid, train_score *test);
+
+/* Calls scored(data, done, total) while a split is scored, batch by batch. */
+void psgd__trainer_watch_scores(trainer *self, void (*scored)(void *data, int64_t done, int64_t total), void *data);
 
 /* How reading the samples went: seconds that steps have waited for them in this session, files passed over because
  * they could not be read, and the sentence about the first of those, "" where there is none. */

@@ -29,6 +29,8 @@ const option_row psgd__train_options[] = {
     {"log-every", OPTION_COUNT, FIELD(log_every), "50", 1, 1e15, .help = "steps between records of the training loss"},
     {"checkpoint-every", OPTION_COUNT, FIELD(checkpoint_every), "0", 0, 1e15,
      .help = "steps between checkpoints; 0: one an epoch"},
+    {"eval-batches", OPTION_COUNT, FIELD(eval_batches), "0", 0, 1e15,
+     .help = "evaluate on so many batches of a split; 0: on all of it"},
     {"dtype", OPTION_CHOICE, FIELD(dtype), "f32", .choices = dtypes, .help = "floating-point type"},
     {"samples", OPTION_COUNT, FIELD(samples), "0", 0, 1e9,
      .help = "training samples of a synthetic source; 0: its own"},

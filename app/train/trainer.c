@@ -321,6 +321,12 @@ train_state psgd__trainer_state(const trainer *self)
     return (train_state){self->now.step, self->total, self->config.settings.out, self->task->note};
 }
 
+void psgd__trainer_watch_scores(trainer *self, void (*scored)(void *data, int64_t done, int64_t total), void *data)
+{
+    self->task->scored = scored;
+    self->task->scored_data = data;
+}
+
 train_reading psgd__trainer_reading(const trainer *self)
 {
     const task *t = self->task;

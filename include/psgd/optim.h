@@ -67,8 +67,9 @@ psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *c
 /* The rank that holds the preconditioner of a tensor; -1 where every rank does, or there is none. */
 int psgd_optimizer_owner(const psgd_optimizer *optimizer, int tensor);
 
-/* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method. method
- * NULL: of no method in particular, and options whose default depends on it have none. 0 also for an unknown method. */
+/* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method, which may
+ * be psgd-newton or psgd-fisher: psgd with that criterion. method NULL: of no method in particular, and options whose
+ * default depends on it have none. 0 also for an unknown method. */
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
 
 /* What the method, with its options, takes besides gradients. */

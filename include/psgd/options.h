@@ -5,7 +5,14 @@
  *
  * Every call that takes options has a counterpart that describes them: psgd_precond_option, psgd_optimizer_option,
  * psgd_minimize_option and psgd_plan_option fill a psgd_option_info for the indices 0, 1, ... and return 1, or return 0
- * past the last option. Help texts, the manual page and the language bindings are made from these. */
+ * past the last option. Help texts, the manual page and the language bindings are made from these, so the names are the
+ * same everywhere: lr-schedule is --lr-schedule on the command line and lr_schedule in Python.
+ *
+ *     psgd_option_info option;
+ *     for (int i = 0; psgd_optimizer_option("psgd-fisher", i, &option); i++) {
+ *         printf("%s = %s\n", option.name, option.default_value);
+ *     }
+ */
 #ifndef PSGD_OPTIONS_H
 #define PSGD_OPTIONS_H
 
@@ -22,6 +29,10 @@ void psgd_options_free(psgd_options *options);
 
 psgd_status psgd_options_set(psgd_options *options, const char *name, const char *value);
 psgd_status psgd_options_set_number(psgd_options *options, const char *name, double value);
+
+/* Several at once: "criterion=fisher, lr=0.05, group=kron(tri,tri)". A comma inside brackets belongs to its value, and
+ * white space around names and values does not count. Where it is not such a list, nothing is set. */
+psgd_status psgd_options_parse(psgd_options *options, const char *list);
 
 typedef enum psgd_option_type {
     PSGD_OPTION_REAL,    /* a finite number within the bounds */

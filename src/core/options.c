@@ -84,6 +84,84 @@ psgd_status psgd_options_set_number(psgd_options *options, const char *name, dou
     return psgd_options_set(options, name, digits);
 }
 
+/* The end of a value: a comma that is in no bracket, or the end of the text; NULL where brackets do not match. */
+static char *value_end(char *at)
+{
+    int depth = 0;
+    for (; *at && (depth > 0 || *at != ','); at++) {
+        depth += (*at == '(') - (*at == ')');
+        if (depth < 0) return NULL;
+    }
+    return depth ? NULL : at;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The words from here to end, which is overwritten, without white space around them. */
+static char *trim(char *from, char *end)
+{
+    while (from < end && is_space(*from)) from++;
+    while (end > from && is_space(end[-1])) end--;
+    *end = 0;
+    return from;
+}
+
+/* Sets the pairs of a list, which is cut up. */
+static psgd_status parse_list(psgd_options *to, char *at)
+{
+    at = trim(at, at + strlen(at));
+    for (bool more = *at; more;) {
+        char *end = value_end(at);
+        if (!end) return psgd__fail(PSGD_ERR_ARGUMENT, "brackets do not match in the options '%.60s'", at);
+        more = *end == ',';
+        *end = 0;
+        char *equals = strchr(at, '=');
+        if (!equals || equals == at) {
+            return psgd__fail(PSGD_ERR_ARGUMENT,
+                              "'%.60s' is not name=value; options are written as criterion=fisher,lr=0.05", at);
+        }
+        char *value = trim(equals + 1, end);
+        PSGD_TRY(psgd_options_set(to, trim(at, equals), value));
+        at = end + 1;
+    }
+    return PSGD_OK;
+}
+
+/* Moves all pairs; nothing is allocated, so nothing can fail. */
+static void merge(psgd_options *to, psgd_options *from)
+{
+    while (from->first) {
+        pair *at = from->first, *known = find(to, at->name);
+        from->first = at->next;
+        at->next = to->first;
+        if (!known) {
+            to->first = at;
+            continue;
+        }
+        psgd__free(to->context, known->value);
+        known->value = at->value;
+        psgd__free(to->context, at);
+    }
+}
+
+psgd_status psgd_options_parse(psgd_options *options, const char *list)
+{
+    if (!options || !list) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_options_parse: options and list must not be NULL");
+    }
+    psgd_options *read;
+    PSGD_TRY(psgd_options_create(options->context, &read));
+    char *copy = psgd__strdup(options->context, list);
+    psgd_status status = copy ? parse_list(read, copy) : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for options");
+    if (status == PSGD_OK) merge(options, read);
+    psgd__free(options->context, copy);
+    psgd_options_free(read);
+    return status;
+}
+
 static psgd_status refuse_range(const option_row *row, const char *value)
 {
     char min[40] = "", max[40] = "";

@@ -121,12 +121,12 @@ static psgd_status check(checker *c, double *gradient, psgd_derivative_check *of
 psgd_status psgd_check_gradient(const psgd_context *context, int64_t n, const double *x, const psgd_function *function,
                                 psgd_derivative_check *gradient, psgd_derivative_check *product)
 {
-    if (n < 1 || !x || !function || !function->evaluate) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_check_gradient needs at least one unknown, x and a function");
-    }
     const psgd_derivative_check none = {.entry = -1};
     if (gradient) *gradient = none;
     if (product) *product = none;
+    if (n < 1 || !x || !function || !function->evaluate) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_check_gradient needs at least one unknown, x and a function");
+    }
     int64_t size;
     if (!psgd__mul_fits(n, 7, &size)) size = INT64_MAX;
     double *memory = psgd__alloc(context, size, sizeof(double));

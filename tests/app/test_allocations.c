@@ -79,6 +79,7 @@ static psgd_status options(psgd_context *context, int variant)
     psgd_status status = psgd_options_set(made, "step", "0.1");
     if (status == PSGD_OK) status = psgd_options_set_number(made, "step", 0.2);
     if (status == PSGD_OK) status = psgd_options_set_number(made, "damping", 0.2);
+    if (status == PSGD_OK) status = psgd_options_parse(made, "step=0.3,init=first");
     psgd_options_free(made);
     return status;
 }

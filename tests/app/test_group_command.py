@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 import zlib
 
 BUILD = sys.argv.pop() if len(sys.argv) > 2 else "build"
@@ -104,6 +105,32 @@ class GroupCommand(unittest.TestCase):
             self.assertGreater(red[0][1], 150)     # orange
             numpy.save(q, numpy.zeros((2, 3)))
             self.assertEqual(psgd("dense", "--shape", "2", "--draw", path, "--q", q).returncode, 1)
+            numpy.save(q, numpy.eye(3))
+            out = psgd("dense", "--shape", "2", "--draw", path, "--q", q)
+            self.assertEqual((out.returncode, "a matrix of side 3" in out.stderr), (2, True), out.stderr)
+            out = psgd("dense", "--shape", "3", "--draw", path, "--q", f"{q},{q}")
+            self.assertEqual((out.returncode, "has 1 factor, and --q names 2 files" in out.stderr), (2, True))
+
+    def test_an_svg_has_captions_and_the_cells_of_the_pattern(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "q.svg")
+            out = psgd("kron(diag,tri)", "--shape", "2x3", "--draw", path)
+            self.assertEqual(out.returncode, 0, out.stderr)
+            drawing = xml.etree.ElementTree.parse(path).getroot()
+            texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+            self.assertEqual(texts[0], "kron(diag,tri) on 2 \u00d7 3")
+            self.assertEqual(texts[1:4], ["Q = Q1 \u2297 Q2, 6 \u00d7 6", "Q1, along dimension 1, 2 \u00d7 2",
+                                          "Q2, along dimension 2, 3 \u00d7 3"])
+            cells = [rect for rect in drawing.iter("{http://www.w3.org/2000/svg}rect")
+                     if rect.get("fill") not in ("none", "#fff")]
+            # Cells in a row are one: six rows of Q, two of the diagonal, three of the triangle.
+            self.assertEqual(len(cells), 6 + 2 + 3)
+
+    def test_a_rank_above_the_size_is_told(self):
+        out = psgd("lra(500)", "--shape", "100")
+        self.assertEqual(out.returncode, 0)
+        self.assertIn("it is lra(100)", out.stderr)
+        self.assertEqual(psgd("lra(5)", "--shape", "100").stderr, "")
 
 
 if __name__ == "__main__":

@@ -317,7 +317,7 @@ class Hostile(unittest.TestCase):
     def test_flags_of_another_experiment_are_refused(self):
         out = ("--out", self.path("paper"))
         for experiment, flag in {"wikitext2": ("--size", "small"), "imagenet": ("--hidden", "5"), "rosenbrock": ("--seed", "3")}.items():
-            self.refused(flag[0] + " is no flag of psgd paper " + experiment, "paper", experiment, *flag, *out)
+            self.refused(f"psgd paper {experiment} has no flag {flag[0]}", "paper", experiment, *flag, *out)
         self.assertFalse(os.path.exists(self.path("paper")))
 
     def test_an_unknown_instruction_set_is_refused(self):

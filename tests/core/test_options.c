@@ -1,6 +1,7 @@
 /* The descriptions of options: each is complete, and what it promises is what the library accepts. */
 #include "support.h"
 
+#include "core/options.h"
 #include "core/text.h"
 
 static psgd_status take(const psgd_options *options)
@@ -111,6 +112,60 @@ static void test_defaults_are_those_of_the_method(void **state)
     assert_false(psgd_optimizer_option("no-such-method", 0, &any));
 }
 
+/* psgd and a criterion have a name of their own, and defaults. */
+static void test_defaults_of_both_criteria(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"psgd-newton", "psgd-fisher"}, *const criteria[] = {"newton", "fisher"};
+    for (int m = 0; m < 2; m++) {
+        psgd_option_info option;
+        for (int i = 0; psgd_optimizer_option(methods[m], i, &option); i++) {
+            assert_true(*option.default_value != 0);
+            if (!strcmp(option.name, "criterion")) assert_string_equal(option.default_value, criteria[m]);
+        }
+    }
+}
+
+static void assert_value(const psgd_options *options, const char *name, const char *value)
+{
+    assert_non_null(psgd__options_find(options, name));
+    assert_string_equal(psgd__options_find(options, name), value);
+}
+
+static void test_a_text_sets_several_options(void **state)
+{
+    (void)state;
+    psgd_options *options;
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_parse(options, "criterion=fisher,lr=0.05"));
+    assert_value(options, "criterion", "fisher");
+    assert_value(options, "lr", "0.05");
+    assert_ok(psgd_options_parse(options, " lr = 0.1 ,group=kron(t(block(diag:2,tri)),tri),lr=0.2, init =first \n"));
+    assert_value(options, "criterion", "fisher");
+    assert_value(options, "lr", "0.2");
+    assert_value(options, "group", "kron(t(block(diag:2,tri)),tri)");
+    assert_value(options, "init", "first");
+    assert_ok(psgd_options_parse(options, " "));
+    psgd_options_free(options);
+}
+
+static void test_a_text_that_is_no_list_sets_nothing(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"lr=1,fisher", "lr=1,", ",lr=1", "lr=1,=2", "lr=1,group=kron(tri,tri",
+                                        "lr=1,a=)("};
+    psgd_options *options;
+    assert_ok(psgd_options_create(NULL, &options));
+    assert_ok(psgd_options_set(options, "lr", "0.5"));
+    for (int i = 0; i < 6; i++) {
+        assert_fails(psgd_options_parse(options, wrong[i]), PSGD_ERR_ARGUMENT, i < 4 ? "name=value" : "brackets");
+        assert_value(options, "lr", "0.5");
+    }
+    assert_fails(psgd_options_parse(options, NULL), PSGD_ERR_ARGUMENT, "NULL");
+    assert_fails(psgd_options_parse(NULL, "lr=1"), PSGD_ERR_ARGUMENT, "NULL");
+    psgd_options_free(options);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +173,9 @@ int main(void)
         cmocka_unit_test(test_what_is_described_is_what_is_accepted),
         cmocka_unit_test(test_an_excluded_bound_is_refused),
         cmocka_unit_test(test_defaults_are_those_of_the_method),
+        cmocka_unit_test(test_defaults_of_both_criteria),
+        cmocka_unit_test(test_a_text_sets_several_options),
+        cmocka_unit_test(test_a_text_that_is_no_list_sets_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

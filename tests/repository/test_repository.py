@@ -146,13 +146,14 @@ class Repository(unittest.TestCase):
                 self.assertTrue(list(SOURCE.glob(path)), f"{page.name} speaks of {path}")
 
     @unittest.skipUnless((BUILD / "psgd").exists(), "the command is not built")
-    def test_the_readme_names_every_verb_and_group(self):
+    def test_documents_name_every_verb_and_group(self):
         text = (SOURCE / "README.md").read_text()
         usage = subprocess.run([str(BUILD / "psgd"), "--help"], capture_output=True, text=True, check=True).stdout
         for verb in re.findall(r"^  (\w+) ", usage, re.M):
             self.assertIn(f"`psgd {verb}", text)
         groups = subprocess.run([str(BUILD / "psgd"), "group", "--list"], capture_output=True, text=True,
                                 check=True).stdout
+        text = (SOURCE / "docs" / "groups.md").read_text()
         for group in re.findall(r"^(\w+) ", groups, re.M):
             self.assertRegex(text, rf"`{group}[`(]")
 

@@ -84,5 +84,6 @@ const cli_verb verb_bench = {
         "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are the minimum that an\n"
         "op needs; the last column compares with the limits of the machine, measured between the runs. Working\n"
         "sets below 64 MB may fit a cache and are not compared. Threads: OMP_NUM_THREADS.\n",
+    .example = "  psgd bench groups --spec diag --shape 1000x100 --quick\n",
     .run = run,
 };

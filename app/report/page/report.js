@@ -75,11 +75,11 @@ function buildChart(runs) {
   } });
 
   const legend = make("ul", { class: "legend", "aria-label": "runs" }, ...runs.map((run) => make("li", {}, make("button", {
-    type: "button", "aria-pressed": "true", "data-run": run.run, title: "switch this run on or off", onclick: (event) => {
+    type: "button", "aria-pressed": "true", "data-run": run.run, title: `${run.run}: switch this run on or off`, onclick: (event) => {
       if (!off.delete(run)) off.add(run);
       event.currentTarget.setAttribute("aria-pressed", String(!off.has(run)));
       draw();
-    } }, swatch(run), run.run))));
+    } }, swatch(run), run.label))));
 
   new ResizeObserver(draw).observe(box);
   return make("div", {}, make("div", { class: "controls" }, make("label", {}, "show", select), make("span", { class: "label" }, "against", segments),
