@@ -27,11 +27,13 @@ static const method_default defaults[] = {
     {"newton-cg", "lr", "1"},
     {"psgd", "init", "first"},
     {"psgd", "step", "0.1"},
-    {"psgd", "update-anneal", "500"},
-    {"psgd", "update-floor", "0.1"},
     {"psgd-newton", "lr", "0.1"},
+    {"psgd-newton", "update-anneal", "150"},
+    {"psgd-newton", "update-floor", "0.07"},
     {"psgd-newton", "clip-relative", "1"},
     {"psgd-fisher", "lr", "0.03"},
+    {"psgd-fisher", "update-anneal", "500"},
+    {"psgd-fisher", "update-floor", "0.1"},
     {"psgd-fisher", "clip-relative", "0.5"},
     {"psgd-fisher", "momentum", "0.9"},
 };
@@ -61,6 +63,17 @@ bool psgd__optim_by_method(const char *option)
         if (!strcmp(defaults[i].option, option)) return true;
     }
     return !strcmp(option, "criterion");
+}
+
+/* Where the parameters are few, a fit costs less than what surrounds it: there is no schedule but one that is set. */
+void psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set)
+{
+    static const char *const set_by[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
+    if (parameters > OPTIM_FEW) return;
+    for (int i = 0; i < 4; i++) {
+        if (psgd__options_find(options, set_by[i])) return;
+    }
+    set->update_anneal = 0;
 }
 
 psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set)

@@ -64,7 +64,8 @@ const option_row psgd__optim_options[] = {
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
-     .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
+     .help = "steps over which the probability falls from 1 to update-floor; 0: it does not, as for at most 32 "
+             "parameters in all where no schedule of fits is set"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
      .help = "where the probability ends"},
     {"beta1", OPTION_NUMBER, FIELD(beta1), "0.9", .min = 0, .max = 1, .below = true,

@@ -310,6 +310,27 @@ static void updates_with_a_probability(void **state)
     check_updates((with){{"update-probability", "0"}}, never, 1);
 }
 
+/* Defaults: at every step for 32 parameters, by the schedule of Fisher, 0.1^(step / 500), for 33. */
+static void few_parameters_are_fitted_at_every_step(void **state)
+{
+    (void)state;
+    enum { TAKEN = 500, MANY = 33 };
+    double x[MANY], g[MANY];
+    for (int i = 0; i < MANY; i++) x[i] = 1, g[i] = 1 + i;
+    for (int64_t n = MANY - 1; n <= MANY; n++) {
+        psgd_tensor tensor = {.ndim = 1, .shape = &n};
+        psgd_optimizer *o;
+        assert_ok(psgd_optimizer_create(NULL, "psgd-fisher", 1, &tensor, PSGD_F64, NULL, &o));
+        for (int k = 0; k < TAKEN; k++) {
+            assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, NULL, NULL));
+        }
+        int64_t updates = psgd_precond_updates(psgd_optimizer_precond(o, 0));
+        if (n < MANY) assert_int_equal(updates, TAKEN);
+        if (n == MANY) assert_in_range(updates, 150, 240); /* 195 expected, standard deviation 9.5 */
+        psgd_optimizer_free(o);
+    }
+}
+
 /* loss - first > 10^4 (1 + |first|), or not finite. */
 static void divergence_is_relative_to_the_start(void **state)
 {
@@ -334,6 +355,7 @@ int main(void)
         cmocka_unit_test(clipping_by_element_rms_and_norm),
         cmocka_unit_test(schedules_of_both_step_sizes),
         cmocka_unit_test(updates_with_a_probability),
+        cmocka_unit_test(few_parameters_are_fitted_at_every_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

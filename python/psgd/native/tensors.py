@@ -24,6 +24,9 @@ from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 
 READ_EVERY = 64
+# As OPTIM_FEW of the C core: so few parameters are fitted at every step, unless a schedule of fits is set.
+_FEW = 32
+_SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
 }  # fmt: skip
@@ -93,6 +96,10 @@ class NativeList:
         for keyword, value in given.items():
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
+        if sum(math.prod(unit.shape) for unit in self.units) <= _FEW and not _SCHEDULE & {
+            self.keywords[keyword] for keyword, value in given.items() if value is not None
+        }:
+            made["update-anneal"] = 0
         for option, instead in _NEVER.items():
             if made.get(option) in (True, "yes") or self.group.get(option) is True:
                 raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
