@@ -8,6 +8,7 @@ import io
 import pathlib
 import sys
 
+import minimize_cutest
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -18,10 +19,10 @@ SLOW = {"trigonometric", "brown-almost-linear", "discrete-integral", "chebyquad"
 
 
 class Problem:
-    """f, g and h are functions of x (and v); lower and upper are None without bounds."""
+    """f, both (f and g), and h are functions of x (and v); lower and upper are None without bounds."""
 
-    def __init__(self, name, start, f, g, h, lower=None, upper=None, keep=None):
-        self.name, self.start, self.f, self.g, self.h = name, start, f, g, h
+    def __init__(self, name, start, f, both, h, lower=None, upper=None, keep=None):
+        self.name, self.start, self.f, self.both, self.h = name, start, f, both, h
         self.lower, self.upper, self.keep = lower, upper, keep
 
 
@@ -50,17 +51,17 @@ def _built_in(lib, index, n):
         lib.bench_problem_evaluate(p, n, x.ctypes.data, ctypes.byref(value), None)
         return value.value
 
-    def g(x):
+    def both(x):
         gradient = np.empty(n)
         lib.bench_problem_evaluate(p, n, x.ctypes.data, ctypes.byref(value), gradient.ctypes.data)
-        return gradient
+        return value.value, gradient
 
     def h(x, v):
         v, product = np.ascontiguousarray(v, float), np.empty(n)
         lib.bench_problem_product(p, n, x.ctypes.data, v.ctypes.data, product.ctypes.data)
         return product
 
-    return Problem(f"{lib.bench_problem_name(index).decode()}:{n}", start, f, g, h, keep=lib)
+    return Problem(f"{lib.bench_problem_name(index).decode()}:{n}", start, f, both, h, keep=lib)
 
 
 def mgh(build):
@@ -85,37 +86,28 @@ def _cutest(name, bounded):
             sys.path.insert(0, folder)
     with contextlib.redirect_stdout(io.StringIO()):
         p = getattr(importlib.import_module(f"python_problems.{name}"), name)()
-    kept = {}
-
-    def column(x):
-        return np.asarray(x, float).reshape(-1, 1)
-
-    def number(value):
-        return float(np.asarray(value, float).reshape(-1)[0])
-
-    def dense(value):
-        return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)
+    start = np.array(p.x0, float).reshape(-1)
+    evaluate, kept = minimize_cutest.evaluator(p, start), {}
 
     def f(x):
-        return number(p.fx(column(x)))
+        return evaluate(x, 1)
 
-    def g(x):
-        return dense(p.fgx(column(x))[1]).reshape(-1)
+    def both(x):
+        return evaluate(x, 2)
 
     def h(x, v):  # the matrix is kept: products at one point come in a row
         if kept.get("at") != x.tobytes():
-            kept.update(at=x.tobytes(), H=dense(p.fgHx(column(x))[2]))
+            kept.update(at=x.tobytes(), H=evaluate(x, 3)[2])
         return kept["H"] @ np.asarray(v, float).reshape(-1)
 
     def bound(values, sign):
         values = np.array(values, float).reshape(-1)
         return np.where(sign * values >= 1e20, sign * np.inf, values)
 
-    start = np.array(p.x0, float).reshape(-1)
     if not bounded:
-        return Problem(name, start, f, g, h)
+        return Problem(name, start, f, both, h)
     lower, upper = bound(p.xlower, -1), bound(p.xupper, 1)
-    return Problem(name, np.clip(start, lower, upper), f, g, h, lower, upper)
+    return Problem(name, np.clip(start, lower, upper), f, both, h, lower, upper)
 
 
 def cutest(half, bounded=False):

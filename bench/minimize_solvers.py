@@ -19,48 +19,55 @@ class Meter:
     def __init__(self, problem, budget, seconds):
         self.problem, self.budget, self.deadline = problem, budget, time.process_time() + seconds
         self.cost, self.own, self.history = 0, 0.0, []
-        self.lowest, self.smallest, self.at, self.value = np.inf, np.inf, None, np.nan
+        self.lowest, self.smallest = np.inf, np.inf
 
-    def spend(self):
-        self.cost += 1
+    def spend(self, cost=1):
+        self.cost += cost
         if self.cost > self.budget or time.process_time() > self.deadline:
             raise Spent
 
+    def timed(self, function, *arguments):
+        begin = time.process_time()
+        result = function(*arguments)
+        self.own += time.process_time() - begin
+        return result
+
     def f(self, x):
         self.spend()
-        begin = time.perf_counter()
-        value = self.problem.f(x)
-        self.own += time.perf_counter() - begin
-        self.at, self.value = x.tobytes() if x.size < 5000 else None, value
-        if value < self.lowest:
-            self.lowest = value
-            self.history.append((self.cost, value, None))
+        value = self.timed(self.problem.f, x)
+        self.note(value)
         return value
 
     def g(self, x):
         self.spend()
-        begin = time.perf_counter()
-        gradient = self.problem.g(x)
-        self.own += time.perf_counter() - begin
-        step = gradient
-        if self.problem.lower is not None:
-            step = x - np.clip(x - gradient, self.problem.lower, self.problem.upper)
-        with np.errstate(all="ignore"):
-            norm = float(np.linalg.norm(step)) / (1 + abs(self.value))
-        if norm < self.smallest and np.isfinite(self.value):
-            self.smallest = norm
-            self.history.append((self.cost, self.value, norm))
+        value, gradient = self.timed(self.problem.both, x)
+        self.note(value, x, gradient)
         return gradient
 
     def h(self, x, v):
         self.spend()
-        begin = time.perf_counter()
-        product = self.problem.h(x, v)
-        self.own += time.perf_counter() - begin
-        return product
+        return self.timed(self.problem.h, x, v)
 
     def both(self, x):
-        return self.f(x), self.g(x)
+        self.spend(2)
+        value, gradient = self.timed(self.problem.both, x)
+        self.note(value, x, gradient)
+        return value, gradient
+
+    def note(self, value, x=None, gradient=None):
+        if value < self.lowest:
+            self.lowest = value
+            self.history.append((self.cost, value, None))
+        if gradient is None or not np.isfinite(value):
+            return
+        step = gradient
+        if self.problem.lower is not None:
+            step = x - np.clip(x - gradient, self.problem.lower, self.problem.upper)
+        with np.errstate(all="ignore"):
+            norm = float(np.linalg.norm(step)) / (1 + abs(value))
+        if norm < self.smallest:
+            self.smallest = norm
+            self.history.append((self.cost, value, norm))
 
 
 def _psgd(meter, **more):
@@ -141,7 +148,7 @@ BOUNDED = ("psgd", "psgd, differences", "L-BFGS-B")
 def run(solver, problem, budget, seconds):
     """The history of a run, which may end by an error: what it had found by then counts."""
     meter = Meter(problem, budget, seconds)
-    begin, note = time.perf_counter(), ""
+    begin, note = time.process_time(), ""
     try:
         with np.errstate(all="ignore"):
             SOLVERS[solver](meter)
@@ -150,4 +157,4 @@ def run(solver, problem, budget, seconds):
     except Exception as why:  # a solver's own trouble with NaN, say
         note = f"{type(why).__name__}: {why}"
     return {"history": meter.history, "cost": meter.cost, "own": meter.own,
-            "rest": time.perf_counter() - begin - meter.own, "n": int(problem.start.size), "note": note}  # fmt: skip
+            "rest": time.process_time() - begin - meter.own, "n": int(problem.start.size), "note": note}  # fmt: skip

@@ -44,7 +44,8 @@ const char *psgd_outcome_text(psgd_outcome outcome)
         [PSGD_STOPPED] = "stopped by the caller",
         [PSGD_GRADIENT_SUSPECT] = ("no lower point found: the gradient disagrees with differences of the "
                                    "function; psgd_check_gradient names the worst entry"),
-        [PSGD_FAILED] = "failed"};
+        [PSGD_FAILED] = "failed",
+        [PSGD_UNBOUNDED] = "the function has no minimum: it fell below -1e20 times its size at the start"};
     size_t i = (size_t)outcome;
     return i < sizeof texts / sizeof texts[0] ? texts[i] : "unknown";
 }
@@ -152,7 +153,11 @@ static psgd_status minimize(minimizer *self, double *x, const psgd_options *opti
 psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, const psgd_function *function,
                           const psgd_options *options, psgd_progress progress, void *progress_data, psgd_result *result)
 {
-    minimizer self = {.context = context, .function = function, .n = n, .now = {.value = NAN, .gradient_norm = NAN}};
+    minimizer self = {.context = context,
+                      .function = function,
+                      .n = n,
+                      .now = {.value = NAN, .gradient_norm = NAN},
+                      .last_gain = HUGE_VAL};
     psgd_status status = minimize(&self, x, options, progress, progress_data);
     if (status != PSGD_OK) self.now.outcome = PSGD_FAILED;
     if (result) *result = self.now;

@@ -45,8 +45,9 @@ typedef struct minimizer {
     double last_norm, forcing;    /* of the last Newton step */
     double mark_value, mark_norm; /* where there was progress last, and when */
     int64_t mark_cost, mark_iteration;
-    int suspicions;  /* in a row */
-    psgd_result now; /* its value and gradient_norm are those of x and g */
+    double first_value, last_gain; /* f at the start; what the last step has lowered it by */
+    int suspicions;                /* in a row */
+    psgd_result now;               /* its value and gradient_norm are those of x and g */
 } minimizer;
 
 static inline double minimize_dot(int64_t n, const double *x, const double *y)
@@ -72,10 +73,12 @@ bool psgd__minimizer_is_bounded(const minimizer *self);
 void psgd__minimizer_project(const minimizer *self, double *x);
 bool psgd__minimizer_find_free(minimizer *self); /* the mask at x; whether it has changed */
 double psgd__minimizer_norm(const minimizer *self, const double *x, const double *g); /* ||x - project(x - g)|| */
-double psgd__minimizer_room(const minimizer *self); /* the largest a with x + a d within the bounds */
+double psgd__minimizer_slope_by_size(const minimizer *self); /* sum of |g_i x_i| over unknowns that may move */
+double psgd__minimizer_room(const minimizer *self);          /* the largest a with x + a d within the bounds */
 
 void psgd__schedule_start(step_choice *plan, bool products);
 step_kind psgd__schedule_next(const step_choice *plan);
+bool psgd__schedule_is_trial(const step_choice *plan); /* the next step is of the kind that is not in use */
 void psgd__schedule_note(step_choice *plan, double gain, double cost);
 
 /* Whether differences of values contradict the gradient along itself; uses x_next and d. */

@@ -53,6 +53,17 @@ double psgd__minimizer_norm(const minimizer *self, const double *x, const double
     return sqrt(sum);
 }
 
+double psgd__minimizer_slope_by_size(const minimizer *self)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < self->n; i++) {
+        double g = self->g[i];
+        bool fixed = self->mask && self->x[i] == clamp(self, i, self->x[i] - g);
+        if (!fixed) sum += fabs(g * self->x[i]);
+    }
+    return sum;
+}
+
 double psgd__minimizer_room(const minimizer *self)
 {
     double room = HUGE_VAL;

@@ -7,11 +7,19 @@
 #include <math.h>
 #include <string.h>
 
+enum { MIN_TRIAL = 10 };
+
 static const double MAX_FORCING = 0.5, FACTOR = 0.9, POWER = 1.618, REMEMBERED = 0.1;
 
+/* A trial of Newton steps may cost a fifth of what has been spent so far. */
 static int64_t max_products(const minimizer *self)
 {
     int64_t max = self->n >= 500 ? 1000 : self->n < 10 ? 20 : 2 * self->n, left = psgd__minimizer_calls_left(self);
+    if (psgd__schedule_is_trial(&self->plan)) {
+        int64_t fair = (int64_t)(psgd__minimizer_cost(self) / 5);
+        if (fair < MIN_TRIAL) fair = MIN_TRIAL;
+        if (fair < max) max = fair;
+    }
     return left < max ? left : max;
 }
 

@@ -62,6 +62,7 @@ static psgd_status accept(minimizer *self, double value, double norm, double *ga
     self->g = self->g_next;
     self->x_next = x;
     self->g_next = g;
+    self->last_gain = self->now.value - value;
     self->now.value = value;
     self->now.gradient_norm = norm;
     *gain = sum;
@@ -85,7 +86,7 @@ static psgd_status search(minimizer *self, double first, bool *moved, double *ga
                      .first = first,
                      .decrease = DECREASE,
                      .curvature = CURVATURE,
-                     .longest = fmin(1e10, room),
+                     .longest = room,
                      .max = trials(self),
                      .noise = 10 * DBL_EPSILON * fabs(self->now.value)};
     if (s.max <= 0) return PSGD_OK;
@@ -152,10 +153,22 @@ static bool is_stuck(minimizer *self)
            self->now.iterations - self->mark_iteration >= MIN_STEPS;
 }
 
+/* The gradient is compared with |f|. That means nothing at a start where f is huge, and on the way to minus infinity: f
+ * has just fallen by much of its size, or would if x changed by its own size. */
+static bool has_converged(const minimizer *self)
+{
+    double size = 1 + fabs(self->now.value), tolerance = self->settings.tolerance;
+    if (self->now.gradient_norm <= tolerance) return true;
+    if (!(self->now.gradient_norm <= tolerance * size)) return false;
+    return self->last_gain <= 0.1 * size && psgd__minimizer_slope_by_size(self) <= 0.1 * size;
+}
+
 static bool ended(minimizer *self)
 {
     const minimize_settings *set = &self->settings;
-    if (self->now.gradient_norm <= set->tolerance * (1 + fabs(self->now.value))) {
+    if (self->now.value < -1e20 * (1 + fabs(self->first_value))) {
+        self->now.outcome = PSGD_UNBOUNDED;
+    } else if (has_converged(self)) {
         self->now.outcome = PSGD_CONVERGED;
     } else if (self->now.iterations >= set->max_iterations) {
         self->now.outcome = PSGD_MAX_ITERATIONS_REACHED;
@@ -180,7 +193,7 @@ static psgd_status start(minimizer *self)
     }
     PSGD_TRY(psgd__minimizer_evaluate(self, self->x, &value, self->g));
     for (int64_t i = 0; i < self->n; i++) sum += 0 * self->g[i];
-    self->now.value = value;
+    self->now.value = self->first_value = value;
     self->now.gradient_norm = psgd__minimizer_norm(self, self->x, self->g);
     if (isfinite(value) && isfinite(self->now.gradient_norm) && sum == 0) return PSGD_OK;
     return psgd__fail(PSGD_ERR_NOT_FINITE, "the function or its gradient is not finite at the start");

@@ -29,6 +29,11 @@ step_kind psgd__schedule_next(const step_choice *plan)
     return (plan->incumbent == STEP_NEWTON) != other ? STEP_NEWTON : STEP_QUASI;
 }
 
+bool psgd__schedule_is_trial(const step_choice *plan)
+{
+    return plan->phase == CHALLENGE;
+}
+
 static void judge(step_choice *plan, double after)
 {
     double theirs = sqrt(plan->before * after), edge = plan->incumbent == STEP_NEWTON ? FAVOUR : 1 / FAVOUR;

@@ -148,6 +148,39 @@ static void a_run_that_cannot_go_lower_says_so(void **state)
     assert_true(r.evaluations == calls && calls < 3000);
 }
 
+/* f = -sum (i + 1) x_i, or with data the distance of x from 1e10, squared. */
+static int far_away(void *data, int64_t n, const double *x, double *value, double *gradient)
+{
+    *value = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double r = x[i] - 1e10;
+        *value += data ? r * r : -(double)(i + 1) * x[i];
+        if (gradient) gradient[i] = data ? 2 * r : -(double)(i + 1);
+    }
+    return 0;
+}
+
+/* There the gradient is small relative to f at the start, or after a few steps. */
+static void a_large_value_is_not_convergence(void **state)
+{
+    (void)state;
+    int distance = 1;
+    double x[4] = {0}, upper[] = {INFINITY, 1, 1, 1};
+    psgd_result r;
+    psgd_function function = {.evaluate = far_away};
+    for (int k = 0; k < 2; k++) {
+        assert_ok(psgd_minimize(NULL, 4, x, &function, NULL, NULL, NULL, &r));
+        assert_int_equal(r.outcome, PSGD_UNBOUNDED);
+        assert_true(r.value < -1e20 && r.evaluations < 300);
+        memset(x, 0, sizeof x);
+        function.upper = upper;
+    }
+    function = (psgd_function){.evaluate = far_away, .data = &distance};
+    assert_ok(psgd_minimize(NULL, 4, x, &function, NULL, NULL, NULL, &r));
+    assert_int_equal(r.outcome, PSGD_CONVERGED);
+    for (int i = 0; i < 4; i++) assert_float_equal(x[i], 1e10, 1);
+}
+
 /* f = sum c_i (x_i - a_i)^2 / 2 + coupling (sum x)^2 / 2 */
 typedef struct quadratic {
     double coupling;
@@ -250,9 +283,13 @@ static void bounds_of_a_curved_valley(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_wrong_gradient_ends_soon_and_is_named), cmocka_unit_test(right_derivatives_pass_the_check),
-        cmocka_unit_test(the_result_is_filled_on_every_path),      cmocka_unit_test(a_run_that_cannot_go_lower_says_so),
-        cmocka_unit_test(bounds_hold_and_the_minimum_is_found),    cmocka_unit_test(bounds_of_a_curved_valley),
+        cmocka_unit_test(a_wrong_gradient_ends_soon_and_is_named),
+        cmocka_unit_test(right_derivatives_pass_the_check),
+        cmocka_unit_test(the_result_is_filled_on_every_path),
+        cmocka_unit_test(a_run_that_cannot_go_lower_says_so),
+        cmocka_unit_test(a_large_value_is_not_convergence),
+        cmocka_unit_test(bounds_hold_and_the_minimum_is_found),
+        cmocka_unit_test(bounds_of_a_curved_valley),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
