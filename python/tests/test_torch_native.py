@@ -1,6 +1,11 @@
 """backend="native": the same fits and steps as the C core, as torch ops that stay on their device."""
 import copy
+import io
 import os
+import pathlib
+import pickle
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -192,6 +197,66 @@ def test_it_resumes_bit_for_bit():
     with pytest.raises(psgd.FormatError, match="native"):
         twin.load_state_dict(broken)
     assert core.state_dict()["state"][0].keys() == {"shared", "tensor"}
+
+
+class Harm:
+    """Runs a command while it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return pathlib.Path.touch, (self.path,)
+
+
+def test_a_state_is_never_evaluated(tmp_path):
+    net = small_net()
+    opt = psgd.torch.PSGD(net, 0.02, backend="native", momentum=0.9)
+    train(opt, net, 2)
+    for protocol in range(2, 5):
+        for evil in (pickle.dumps(Harm(tmp_path / "harm"), protocol), saved_by_torch(Harm(tmp_path / "harm"))):
+            state = copy.deepcopy(opt.state_dict())
+            state["state"][0]["native"] = torch.tensor(list(evil), dtype=torch.uint8)
+            with pytest.raises(psgd.FormatError, match="not one of the native backend"):
+                opt.load_state_dict(state)
+    assert not (tmp_path / "harm").exists()
+
+
+def saved_by_torch(what):
+    to = io.BytesIO()
+    torch.save({"own": what, "fit": []}, to)
+    return to.getvalue()
+
+
+def test_damaged_states_are_refused_and_change_nothing():
+    net = small_net()
+    opt = psgd.torch.PSGD(net, 0.02, backend="native", momentum=0.9)
+    train(opt, net, 2)
+    good = copy.deepcopy(opt.state_dict())
+    last = max(good["state"])
+    whole = bytes(good["state"][last]["native"].tolist())
+
+    def repaired(body):
+        return body + struct.pack("<q", zlib.crc32(body))
+
+    bad = [whole[:cut] for cut in range(0, len(whole), 7)] + [whole[:9] + b"\x07" + whole[10:], whole + bytes(8), b""]
+    for at in range(8, len(whole) - 8, 8):  # with a right checksum: sizes, codes, counters and values
+        for evil in (-1, 2**62, 0x7FF8000000000000):
+            bad.append(repaired(whole[:at] + struct.pack("<q", evil) + whole[at + 8 : -8]))
+    refused = 0
+    for chars in bad:
+        state = copy.deepcopy(good)
+        state["state"][last]["native"] = torch.tensor(list(chars), dtype=torch.uint8)
+        try:
+            opt.load_state_dict(state)
+        except psgd.FormatError:
+            refused += 1
+            now = opt.state_dict()["state"]
+            assert all(torch.equal(now[i]["native"], good["state"][i]["native"]) for i in now)
+            continue
+        assert all(torch.isfinite(x).all() for fit in opt._lists[0].fits for x in fit.state_tensors())
+        opt.load_state_dict(good)
+    assert refused > len(whole) // 7
 
 
 def test_native_and_core_side_by_side_move_together_or_not_at_all():

@@ -145,6 +145,58 @@ static void residuals_that_are_not_finite_are_no_solution(void **state)
     }
 }
 
+/* f = 1e-6 sum (x_i - 3)^2 (1 + i x_i^2): its first searches lengthen the step many times. From some call on it says
+ * something else, with a gradient that looks like that of a minimum. */
+typedef struct moody {
+    int64_t calls, bad;
+    double instead;
+} moody;
+
+static double valley(int64_t n, const double *x, double *gradient, double factor)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        double d = x[i] - 3, e = 1 + (double)(i + 1) * x[i] * x[i];
+        sum += 1e-6 * d * d * e;
+        if (gradient) gradient[i] = 1e-6 * factor * (2 * d * e + 2 * (double)(i + 1) * d * d * x[i]);
+    }
+    return sum;
+}
+
+static int evaluate_moody(void *data, int64_t n, const double *x, double *value, double *gradient)
+{
+    moody *self = data;
+    bool bad = ++self->calls >= self->bad;
+    *value = valley(n, x, gradient, bad ? 1e-12 : 1);
+    if (bad) *value = self->instead;
+    return 0;
+}
+
+/* The last point of a search is evaluated once more where the search has run out of evaluations. */
+static void values_that_are_no_longer_finite_are_no_minimum(void **state)
+{
+    (void)state;
+    for (int k = 4; k < 80; k++) {
+        int max = k / 2;
+        for (int64_t bad = 2; bad <= max + 2; bad++) {
+            moody own = {.bad = bad, .instead = strange[bad % 3]};
+            double x[N] = {-1, 4, -0.01};
+            psgd_result r;
+            psgd_options *options;
+            psgd_function function = {.evaluate = evaluate_moody, .data = &own};
+            assert_ok(psgd_options_create(NULL, &options));
+            assert_ok(psgd_options_set_number(options, "max-evaluations", max));
+            assert_ok(psgd_options_set(options, "products", k % 2 ? "none" : "auto"));
+            assert_ok(psgd_minimize(NULL, N, x, &function, options, NULL, NULL, &r));
+            psgd_options_free(options);
+            if (!isfinite(r.value) || r.value != valley(N, x, NULL, 1)) {
+                fail_msg("from call %d of %d: %g, %s, where f is %g", (int)bad, max, r.value,
+                         psgd_outcome_text(r.outcome), valley(N, x, NULL, 1));
+            }
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +205,7 @@ int main(void)
         cmocka_unit_test(an_infinite_entry_of_a_gradient_is_wrong),
         cmocka_unit_test(shapes_that_say_nothing_are_refused),
         cmocka_unit_test(bounds_without_a_number_between_them_are_refused),
+        cmocka_unit_test(values_that_are_no_longer_finite_are_no_minimum),
         cmocka_unit_test(residuals_that_are_not_finite_are_no_solution),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,6 @@ due, clips and moves. All of that is decided on the device; counters are read wh
 steps for the warning and the error that too many skipped steps are."""
 from __future__ import annotations
 
-import io
 import math
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
@@ -22,6 +21,7 @@ from .._units import Unit
 from .fit import NativeFit
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
+from .state import pack, unpack
 
 READ_EVERY = 64
 # As OPTIM_FEW of the C core: so few parameters are fitted at every step, unless a schedule of fits is set.
@@ -315,24 +315,32 @@ class NativeList:
         for i, fit in enumerate(self.fits):
             own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
             own += [self.averages[i]] if i in self.averages else []
-            to = io.BytesIO()
-            torch.save({"own": [x.cpu() for x in own], "fit": [x.cpu() for x in fit.state_tensors()]}, to)
-            made[i] = bytearray(to.getvalue())
+            made[i] = pack([torch.tensor([len(own)]), *own, *fit.state_tensors()])
         return made
 
     def load_states(self, saved: Mapping[int, bytes]) -> None:
         for i, chars in saved.items():
             try:
-                read = torch.load(io.BytesIO(bytes(chars)))
-                steps, taken, skips, first_rms, *average = [x.to(self.device) for x in read["own"]]
-                self.fits[i].load_tensors(read["fit"])
+                count, *read = unpack(bytes(chars))
+                own = self._own_parts(i, int(count), read)
+                self.fits[i].load_tensors(read[int(count) :])
             except Exception as why:
                 raise FormatError(f"the state of {self.units[i].name} is not one of the native backend: {why}") from why
+            steps, taken, skips, first_rms, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
             self.skips, self.first_rms = skips, first_rms[0].to(self.dtype)
             if average:
                 self.averages[i] = average[0].to(self.dtype)
+
+    def _own_parts(self, index: int, count: int, read: List[Tensor]) -> List[Tensor]:
+        """Those of a state that are no fit's: counters, and the average of the gradient where there is one."""
+        shapes = [(2,), (1,), (2,), (1,), tuple(self.units[index].shape)][:count]
+        if count not in (4, 5) or [tuple(x.shape) for x in read[:count]] != shapes:
+            raise ValueError("its parts have other shapes")
+        if any(x.is_floating_point() or (x < 0).any() for x in (read[0], read[2])):
+            raise ValueError("its counters are those of no run")
+        return [x.to(self.device) for x in read[:count]]
 
 
 def _factor(limit: Any, size: Tensor) -> Tensor:
