@@ -37,7 +37,7 @@ static const method_default defaults[] = {
 };
 
 /* update-every with a delay and Hessian-vector products: one worker core keeps up with a pair every so many steps of
- * one core (docs/benchmarks/async.md). */
+ * one core (docs/optimizers.md, bench/async). */
 enum { DELAYED_EVERY = 4 };
 
 enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
