@@ -20,7 +20,7 @@ double psgd__trainer_memory(const trainer *self)
                    (double)psgd_graph_resident_bytes(t->part.graph, true, true) +
                    (double)psgd_graph_resident_bytes(t->less.graph, true, products) +
                    (double)psgd_graph_resident_bytes(t->part_less.graph, true, true) + t->ops->memory(t);
-    bytes += psgd__micro_memory(self);
+    bytes += psgd__micro_memory(self) + psgd__delayed_memory(self);
     return bytes + (self->optimizer ? 2 * (double)psgd_optimizer_state_bytes(self->optimizer) : 0);
 }
 
@@ -108,13 +108,13 @@ static psgd_status set_schedule(trainer *self)
 static void free_graphs(trainer *self)
 {
     task *t = self->task;
+    psgd_optimizer_free(self->optimizer);
+    self->optimizer = NULL;
     psgd_graph_free(t->full.graph);
     psgd_graph_free(t->part.graph);
     psgd_graph_free(t->less.graph);
     psgd_graph_free(t->part_less.graph);
     t->full = t->part = t->less = t->part_less = (train_graph){0};
-    psgd_optimizer_free(self->optimizer);
-    self->optimizer = NULL;
 }
 
 /* Row-sparse gradients where everything takes them, else whole ones. */
@@ -221,8 +221,9 @@ static psgd_status prepare(trainer *self, int count, const train_setting *list)
     PSGD_TRY(psgd_comm_agree(config->comm, open_task(self, count, list)));
     PSGD_TRY(check_ranks(self));
     PSGD_TRY(build(self));
-    PSGD_TRY(psgd_comm_agree(config->comm, make_room(self)));
     self->by_closure = psgd_optimizer_needs_objective(self->optimizer) || config->settings.hv == HV_DIFFERENCE;
+    PSGD_TRY(psgd_comm_agree(config->comm, make_room(self)));
+    PSGD_TRY(psgd__delayed_create(self, &self->delayed));
     self->total = total_steps(self);
     return psgd__model_start(self->context, config->kind, self->task->full.graph, config->dtype,
                              (uint64_t)config->settings.seed, self->theta);
@@ -254,6 +255,7 @@ void psgd__trainer_free(trainer *self)
         free_graphs(self);
         self->task->ops->close(self->task);
     }
+    psgd__delayed_free(self, self->delayed);
     psgd__micro_free(self, self->micro);
     psgd__config_free(&self->config);
     psgd__free(self->context, self->slabs);

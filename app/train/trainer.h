@@ -2,6 +2,7 @@
 #ifndef PSGD_TRAIN_TRAINER_H
 #define PSGD_TRAIN_TRAINER_H
 
+#include "train/delayed.h"
 #include "train/micro_batches.h"
 #include "train/task.h"
 
@@ -24,7 +25,8 @@ struct trainer {
     train_config config;
     task *task;
     psgd_optimizer *optimizer;
-    micro_batches *micro; /* NULL: the batch is one */
+    micro_batches *micro;      /* NULL: the batch is one */
+    delayed_products *delayed; /* NULL: Hessian-vector products are evaluated in their step */
     int tensors;
     bool by_closure;           /* the optimizer asks for gradients itself */
     int64_t parameters, pairs; /* elements; pairs (v, Hv) of a step */

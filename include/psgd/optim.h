@@ -134,7 +134,8 @@ psgd_status psgd_optimizer_observe(psgd_optimizer *optimizer, int tensor, int64_
 typedef struct psgd_objective {
     int (*gradient)(void *data, const void *const *theta, double *loss, void *const *gradient);
     int (*product)(void *data, const void *const *theta, const void *const *v, double *loss, void *const *gradient,
-                   void *const *h); /* may be NULL: finite differences of gradient then */
+                   void *const *h); /* may be NULL: finite differences of gradient then. With the option delay a worker
+                                       calls it, at the same time as gradient (psgd_optimizer_bind_product) */
     void *data;
 } psgd_objective;
 
@@ -142,6 +143,31 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *optimizer, const psgd_objective 
 
 /* One iteration with the bound objective; loss (may be NULL) is that at theta before the step. */
 psgd_status psgd_optimizer_iterate(psgd_optimizer *optimizer, void *const *theta, double *loss);
+
+/* With the option delay: Hessian-vector products on worker threads, while the caller goes on to the next steps.
+ *
+ * keep is called by the thread that calls step, within a step that has a pair, and stores what the product of this step
+ * needs (its samples, say) in place slot, from 0 to psgd_optimizer_slots - 1. It may be NULL where there is nothing to
+ * keep.
+ *
+ * product: h <- Hv at theta for what was kept in slot, later, on a thread of worker, from 0 to the option workers - 1.
+ * Each worker makes one call at a time, and may do so at the same time as other workers and as anything that the caller
+ * does: so what a call writes must belong to the worker or the slot, and it must not call the optimizer. theta is a
+ * copy of that step's. The arrays of theta lie one after the other, as do those of v and of h. A tensor with row-sparse
+ * gradients has at its place in v and h the rows of that step; one without a gradient has v = 0. The first product is
+ * called by the thread that calls step, as worker 0.
+ *
+ * Both return 0. Anything else is PSGD_ERR_CALLBACK: of this step (keep), or of the step at which the pair would have
+ * come into force. That step is skipped where h is not finite. psgd_optimizer_wants_product is 0 from now on. */
+typedef struct psgd_delayed_product {
+    int (*keep)(void *data, int slot);
+    int (*product)(void *data, int slot, int worker, const void *const *theta, const void *const *v, void *const *h);
+    void *data;
+} psgd_delayed_product;
+
+psgd_status psgd_optimizer_bind_product(psgd_optimizer *optimizer, const psgd_delayed_product *product);
+int psgd_optimizer_slots(const psgd_optimizer *optimizer);   /* 0 without the option delay */
+int psgd_optimizer_workers(const psgd_optimizer *optimizer); /* as above */
 
 /* With nesterov theta is the point where the gradient is wanted, ahead of the iterate: this is the iterate. A copy of
  * theta for all other methods. */

@@ -3,7 +3,8 @@
  * The pool starts at its first use. Its size is that of psgd_set_threads, else PSGD_NUM_THREADS, else OMP_NUM_THREADS,
  * else the number of cores that the process may run on. Results do not depend on it. One thread of the program uses
  * the pool at a time; another that calls the library meanwhile does its work alone. A child that a process forks has
- * a pool of its own. */
+ * a pool of its own. Workers of an optimizer with the option delay have pools of their own too; the default size leaves
+ * a core for each of their threads. */
 #ifndef PSGD_THREADS_H
 #define PSGD_THREADS_H
 

@@ -38,6 +38,10 @@ static const method_default defaults[] = {
     {"psgd-fisher", "momentum", "0.9"},
 };
 
+/* update-every with a delay and Hessian-vector products: one worker core keeps up with a pair every so many steps of
+ * one core (docs/optimizers.md, bench/async). */
+enum { DELAYED_EVERY = 4 };
+
 enum { DEFAULTS = sizeof defaults / sizeof defaults[0] };
 
 static const char *own_name(int type)
@@ -91,5 +95,9 @@ psgd_status psgd__optim_read(const char *method, int type, const psgd_options *o
         }
     }
     set->fit.criterion = type;
-    return psgd__options_apply(options, tables, 2);
+    PSGD_TRY(psgd__options_apply(options, tables, 2));
+    if (set->delay > 0 && set->fit.criterion == CRITERION_NEWTON && !psgd__options_find(options, "update-every")) {
+        set->update_every = DELAYED_EVERY;
+    }
+    return PSGD_OK;
 }

@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/workspace.h"
+#include "optim/async.h"
 #include "optim/ranks.h"
 #include "precond/precond.h"
 #include <psgd/optim.h>
@@ -47,6 +48,8 @@ typedef struct optim_settings {
     int clip_by; /* enum clip_choice */
     double l2, decay;
     int64_t update_every, update_anneal;
+    int64_t delay, workers, worker_threads;
+    bool delay_free;
     double update_probability, update_floor;
     int64_t seed, first_tensor, max_skipped;
     bool check;
@@ -135,6 +138,7 @@ struct psgd_optimizer {
     void *packed;              /* slab of the parts' packed */
     void **row_theta;          /* [part_count] while a step runs on rows */
     optim_ranks *ranks;        /* NULL: a single rank */
+    optim_async *async;        /* NULL: fits are made in their step */
     optim_counters now;
     char note[OPTIM_NOTE];
 
@@ -187,6 +191,8 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \
                                              const void *const *gradient, const void *const *v, const void *const *h); \
     void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);              \
+    void psgd__optim_evaluate_delayed_##type(const optim_async *async, async_request *request, int worker);            \
+    void psgd__optim_fit_delayed_##type(const optim_async *async, const async_request *request);                       \
     void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \
     psgd_status psgd__optim_observe_##type(psgd_optimizer *self, int tensor, int64_t count, const void *activations,   \
                                            const void *output_gradients);

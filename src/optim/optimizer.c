@@ -53,7 +53,7 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...)
 int psgd_optimizer_tensor_wants_product(const psgd_optimizer *self, int tensor)
 {
     return self && tensor >= 0 && tensor < self->part_count && !self->kind->searches && optim_uses_products(self) &&
-           psgd__optim_update_due(self, tensor);
+           !async_has_product(self->async) && psgd__optim_update_due(self, tensor);
 }
 
 int psgd_optimizer_wants_product(const psgd_optimizer *self)
@@ -110,6 +110,7 @@ static void decide(psgd_optimizer *self)
         p->settings.damping = self->settings.fit.damping;
         p->settings.step = self->settings.fit.step;
     }
+    psgd__async_decide(self);
 }
 
 /* One block: the pointer lists, then the arrays. */
@@ -130,9 +131,19 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *obje
     char *block = psgd__alloc(self->context, bytes, 1);
     if (!block) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the arrays of an objective");
 
+    psgd_status status = psgd__async_drain(self); /* it may have calls of the objective before */
+    if (status == PSGD_OK) {
+        psgd_objective before = self->objective;
+        self->objective = *objective;
+        status = psgd__async_bind_objective(self);
+        if (status != PSGD_OK) self->objective = before;
+    }
+    if (status != PSGD_OK) {
+        psgd__free(self->context, block);
+        return status;
+    }
     psgd__free(self->context, self->closure);
     self->closure = block;
-    self->objective = *objective;
     void ***list[LISTS] = {&self->gradient, &self->v, &self->h, &self->spare, &self->pair_v, &self->pair_h};
     char *array = block + count;
     for (int k = 0; k < LISTS; k++) {

@@ -180,7 +180,7 @@ static psgd_status create_precond(psgd_optimizer *self, int index, const char *s
     if (status != PSGD_OK) return psgd__fail_in(status, "%s", p->name);
     p->precond->vouched = true;
     p->precond_bytes = psgd_precond_state_bytes(p->precond);
-    if (mine) return PSGD_OK;
+    if (mine) return psgd__async_lane(self, index, c.ndim, c.shape, &fit, NULL);
     psgd_precond_free(p->precond);
     p->precond = NULL;
     return PSGD_OK;
@@ -241,7 +241,7 @@ static psgd_status create_joint(psgd_optimizer *self)
                                               &self->work, &segments, &self->joint);
     if (status == PSGD_OK) {
         self->joint->vouched = true;
-        return PSGD_OK;
+        return psgd__async_lane(self, 0, 1, &self->total, &fit, &self->joint->segments);
     }
     return psgd__fail_in(status, "all %d tensors as one vector, here of %lld elements", count, (long long)self->total);
 }
@@ -258,6 +258,7 @@ static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int 
     self->parts = psgd__alloc(self->context, tensor_count, sizeof self->parts[0]);
     if (!self->parts) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %d tensors", tensor_count);
     PSGD_TRY(psgd__ranks_create(self, comm, tensor_count));
+    PSGD_TRY(psgd__async_create(self, tensor_count));
     for (; self->part_count < tensor_count; self->part_count++) {
         PSGD_TRY(read_tensor(self, self->part_count, &tensors[self->part_count]));
     }
@@ -268,7 +269,8 @@ static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int 
     PSGD_TRY(OPTIM_CALL(self, build, self, method));
     PSGD_TRY(OPTIM_CALL(self, build_clip, self));
     PSGD_TRY(psgd__ranks_build(self));
-    return OPTIM_CALL(self, build_rows, self);
+    PSGD_TRY(OPTIM_CALL(self, build_rows, self));
+    return psgd__async_start(self);
 }
 
 static psgd_status create(const psgd_context *context, psgd_comm *comm, const char *method, int tensor_count,
@@ -326,6 +328,7 @@ psgd_status psgd_optimizer_create(const psgd_context *context, const char *metho
 void psgd_optimizer_free(psgd_optimizer *self)
 {
     if (!self) return;
+    psgd__async_free(self);
     psgd__ranks_free(self);
     for (int i = 0; i < self->part_count; i++) psgd_precond_free(self->parts[i].precond);
     psgd_precond_free(self->joint);

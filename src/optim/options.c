@@ -68,6 +68,16 @@ const option_row psgd__optim_options[] = {
              "parameters in all where no schedule of fits is set"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
      .help = "where the probability ends"},
+    {"delay", OPTION_COUNT, FIELD(delay), "0", .min = 0, .max = 1000,
+     .help = "psgd: a worker fits the preconditioner, which comes into force so many steps after its pair; 0: it is "
+             "fitted in that step"},
+    {"delay-free", OPTION_FLAG, FIELD(delay_free), "no",
+     .help = "it comes into force as soon as it is there, delay steps after its pair at most: not the same bits in "
+             "every run"},
+    {"workers", OPTION_COUNT, FIELD(workers), "1", .min = 1, .max = 64,
+     .help = "delay: workers; each evaluates the Hessian-vector product of another step"},
+    {"worker-threads", OPTION_COUNT, FIELD(worker_threads), "1", .min = 1, .max = 256,
+     .help = "delay: threads of a worker"},
     {"beta1", OPTION_NUMBER, FIELD(beta1), "0.9", .min = 0, .max = 1, .below = true,
      .help = "adam: factor of the moving average of gradients"},
     {"beta2", OPTION_NUMBER, FIELD(beta2), "0.999", .min = 0, .max = 1, .below = true,

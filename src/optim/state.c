@@ -3,6 +3,8 @@
  *   shared:    header | counters | a joint preconditioner | checksum
  *   a tensor:  header | the method's state | its preconditioner | checksum
  *
+ * With the option delay the pairs in flight follow each preconditioner.
+ *
  * The whole state is all sections in order, and a file is the whole state. Values are stored as in memory, so training
  * resumes bit-for-bit. Everything is checked before anything changes; should a part still not fit, the former state is
  * restored. */
@@ -32,6 +34,7 @@ typedef struct section_header {
 typedef struct section {
     void *state;
     psgd_precond *precond;
+    int64_t in_force; /* bytes of its state; those of pairs in flight follow */
     section_header head;
 } section;
 
@@ -46,7 +49,7 @@ static section section_of(const psgd_optimizer *self, int tensor)
     if (tensor == PSGD_SHARED_STATE) {
         s.state = (void *)&self->now;
         s.precond = self->joint;
-        head->precond_bytes = psgd_precond_state_bytes(self->joint);
+        s.in_force = psgd_precond_state_bytes(self->joint);
         head->tensors = self->part_count;
         head->size = self->total;
         head->seed = self->settings.seed;
@@ -55,7 +58,7 @@ static section section_of(const psgd_optimizer *self, int tensor)
         const part *p = &self->parts[tensor];
         s.state = p->state;
         s.precond = p->precond;
-        head->precond_bytes = p->precond ? psgd_precond_state_bytes(p->precond) : p->precond_bytes;
+        s.in_force = p->precond ? psgd_precond_state_bytes(p->precond) : p->precond_bytes;
         head->tensors = 1;
         head->size = p->n;
         head->ndim = p->ndim;
@@ -64,6 +67,7 @@ static section section_of(const psgd_optimizer *self, int tensor)
         head->steps = p->steps;
         head->taken = p->taken;
     }
+    head->precond_bytes = s.in_force + psgd__async_bytes(self, s.in_force);
     head->bytes = (int64_t)(sizeof *head + sizeof(uint64_t)) + head->state_bytes + head->precond_bytes;
     return s;
 }
@@ -81,13 +85,17 @@ int64_t psgd_optimizer_tensor_state_bytes(const psgd_optimizer *self, int tensor
 /* A section as this rank has it. */
 static psgd_status save_section(const psgd_optimizer *self, int tensor, void *bytes)
 {
+    PSGD_TRY(psgd__async_drain((psgd_optimizer *)self));
     section s = section_of(self, tensor);
     char *at = bytes;
     memcpy(at, &s.head, sizeof s.head);
     at += sizeof s.head;
     if (s.head.state_bytes) memcpy(at, s.state, (size_t)s.head.state_bytes);
     at += s.head.state_bytes;
-    if (s.precond) PSGD_TRY(psgd_precond_state_save(s.precond, at));
+    if (s.precond) {
+        PSGD_TRY(psgd_precond_state_save(s.precond, at));
+        PSGD_TRY(psgd__async_save(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
+    }
     at += s.head.precond_bytes;
     uint64_t sum = psgd__checksum_add(CHECKSUM_START, bytes, at - (char *)bytes);
     memcpy(at, &sum, sizeof sum);
@@ -209,12 +217,15 @@ static psgd_status check_section(const psgd_optimizer *self, int tensor, const c
 
 static psgd_status load_section(psgd_optimizer *self, int tensor, const char *bytes)
 {
+    PSGD_TRY(psgd__async_drain(self));
     section s = section_of(self, tensor);
     section_header head;
     memcpy(&head, bytes, sizeof head);
     const char *state = bytes + sizeof head;
     if (s.precond) {
-        PSGD_TRY(psgd_precond_state_load(s.precond, head.precond_bytes, state + head.state_bytes));
+        const char *at = state + head.state_bytes;
+        PSGD_TRY(psgd_precond_state_load(s.precond, s.in_force, at));
+        PSGD_TRY(psgd__async_load(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
     }
     if (head.state_bytes) memcpy(s.state, state, (size_t)head.state_bytes);
     if (tensor == PSGD_SHARED_STATE) {

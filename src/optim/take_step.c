@@ -114,7 +114,8 @@ psgd_status psgd_optimizer_check(const psgd_optimizer *self, const psgd_rows *co
                                  const void *const *v, const void *const *h)
 {
     PSGD_TRY(check_step(self, rows, gradient, v, h));
-    return OPTIM_CALL(self, check, self, rows, gradient, v, h);
+    PSGD_TRY(OPTIM_CALL(self, check, self, rows, gradient, v, h));
+    return psgd__async_check((psgd_optimizer *)self);
 }
 
 psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)

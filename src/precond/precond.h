@@ -139,7 +139,8 @@ psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit);
     void psgd__precond_reset_##type(psgd_precond *self, double scale);                                                 \
     int64_t psgd__precond_state_bytes_##type(const psgd_precond *self);                                                \
     void psgd__precond_state_save_##type(const psgd_precond *self, void *bytes);                                       \
-    psgd_status psgd__precond_state_load_##type(psgd_precond *self, int64_t count, const void *bytes);
+    psgd_status psgd__precond_state_load_##type(psgd_precond *self, int64_t count, const void *bytes);                 \
+    void psgd__precond_copy_##type(const psgd_precond *from, psgd_precond *to); /* its state; made alike */
 
 PRECOND_TYPED(f32)
 PRECOND_TYPED(f64)

@@ -64,29 +64,75 @@ static psgd_status fit_newton(const method_args *a)
     return update_part(a, set->fit.pairs, a->v, h);
 }
 
-static psgd_status fit_fisher(const method_args *a)
+static const real *fisher_h(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
     bool averages = set->whiten == WHITEN_MOMENTUM && set->momentum > 0;
-    const real *h = averages || set->l2 > 0 ? a->out : a->g;
-    real *v = set->fit.integrate ? NULL : probe_of(a->self);
-    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), a->part->rows, v);
-    return update_part(a, 1, v, h);
+    return averages || set->l2 > 0 ? a->out : a->g;
 }
 
-static void set_step(psgd_optimizer *self, int64_t step, psgd_precond *precond)
+static psgd_status fit_fisher(const method_args *a)
+{
+    const optim_settings *set = &a->self->settings;
+    real *v = set->fit.integrate ? NULL : probe_of(a->self);
+    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), a->part->rows, v);
+    return update_part(a, 1, v, fisher_h(a));
+}
+
+static double fit_rate(const psgd_optimizer *self, int64_t step)
 {
     const optim_settings *set = &self->settings;
-    precond->settings.step = set->fit.step * psgd__optim_schedule(self, &set->step_schedule, step - 1);
+    return set->fit.step * psgd__optim_schedule(self, &set->step_schedule, step - 1);
 }
 
 /* A pair that Q cannot take leaves Q as it was, and the step proceeds with that. */
 static void fit(const method_args *a)
 {
     psgd_optimizer *self = a->self;
-    set_step(self, a->step, a->part->precond);
+    a->part->precond->settings.step = fit_rate(self, a->step);
     bool fisher = self->settings.fit.criterion == CRITERION_FISHER;
     a->part->fitted = (fisher ? fit_fisher(a) : fit_newton(a)) == PSGD_OK;
+}
+
+/* The same on a worker. */
+static void hand_over(const method_args *a, async_slot *slot)
+{
+    const optim_settings *set = &a->self->settings;
+    bool fisher = set->fit.criterion == CRITERION_FISHER;
+    size_t bytes = (size_t)(a->part->n * (fisher ? 1 : set->fit.pairs)) * sizeof(real);
+    slot->rate = fit_rate(a->self, a->step);
+    if (async_has_product(a->self->async)) return;
+    if (fisher) {
+        memcpy(slot->h, fisher_h(a), bytes);
+        return;
+    }
+    memcpy(slot->v, a->v, bytes);
+    memcpy(slot->h, a->h, bytes);
+    if (set->l2 > 0) la_axpy(a->part->n * set->fit.pairs, (real)set->l2, a->v, (real *)(void *)slot->h);
+}
+
+/* Here or, with a delay, on a worker, but for the first pair. */
+static void fit_or_hand_over(const method_args *a)
+{
+    psgd_optimizer *self = a->self;
+    if (!self->async) {
+        fit(a);
+        return;
+    }
+    int i = (int)(a->part - self->parts);
+    async_lane *lane = &self->async->lanes[i];
+    if (!lane->at_once) {
+        hand_over(a, lane->open);
+        return;
+    }
+    if (lane->open) { /* the product is there, with l2 */
+        a->part->precond->settings.step = fit_rate(self, a->step);
+        a->part->fitted = update_part(a, self->settings.fit.pairs, (real *)(void *)lane->open->v,
+                                      (real *)(void *)lane->open->h) == PSGD_OK;
+    } else {
+        fit(a);
+    }
+    psgd__async_follow(self, i);
 }
 
 static psgd_operator operator_of(const optim_settings *set)
@@ -145,6 +191,28 @@ static void psgd_leave_out(psgd_optimizer *self, const part *p)
     if (!self->settings.fit.integrate) leave_out_of_pairs(self, p);
 }
 
+static void fit_joint(psgd_optimizer *self, const real *v, const real *h)
+{
+    const optim_settings *set = &self->settings;
+    async_lane *lane = self->async ? &self->async->lanes[0] : NULL;
+    double rate = fit_rate(self, self->now.step + 1 - self->now.skipped);
+    if (lane && !lane->at_once) {
+        size_t bytes = (size_t)(self->total * set->fit.pairs) * sizeof(real);
+        lane->open->rate = rate;
+        if (async_has_product(self->async)) return;
+        if (v) memcpy(lane->open->v, v, bytes);
+        memcpy(lane->open->h, h, bytes);
+        return;
+    }
+    if (lane && lane->open) {
+        v = (real *)(void *)lane->open->v;
+        h = (real *)(void *)lane->open->h;
+    }
+    self->joint->settings.step = rate;
+    if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
+    if (lane) psgd__async_follow(self, 0);
+}
+
 static void psgd_finish(psgd_optimizer *self, bool pairs)
 {
     if (!self->joint) return;
@@ -153,8 +221,7 @@ static void psgd_finish(psgd_optimizer *self, bool pairs)
         const real *v = set->fit.integrate ? NULL : psgd__work_at(&self->work, self->joint->segments.at_v);
         const real *h = psgd__work_at(&self->work, self->joint->segments.at_h);
         if (fits_directions(set)) h = self->direction;
-        set_step(self, self->now.step + 1 - self->now.skipped, self->joint);
-        if (PSGD_TYPED(psgd__precond_update)(self->joint, set->fit.pairs, v, h) == PSGD_OK) self->now.fits++;
+        fit_joint(self, v, h);
     }
     apply(self, self->joint, self->direction, self->direction);
 }
@@ -164,17 +231,17 @@ static void psgd_advance(const method_args *a)
     const optim_settings *set = &a->self->settings;
     if (a->self->joint) {
         average(a);
-        if (a->update) gather(a);
+        if (a->update && !async_has_product(a->self->async)) gather(a);
         if (a->part->due && !a->update) leave_out_of_pairs(a->self, a->part);
         return;
     }
     bool raw = set->l2 > 0 && set->whiten == WHITEN_GRADIENT && a->update && set->fit.criterion == CRITERION_FISHER;
     if (raw) { /* the gradient with l2 in it, for the fit alone */
         la_step(a->part->n, &a->rule, a->g, NULL, NULL, a->x, a->out);
-        fit(a);
+        fit_or_hand_over(a);
     }
     const real *m = averaged(a);
-    if (a->update && !raw) fit(a);
+    if (a->update && !raw) fit_or_hand_over(a);
     if (a->part->rows) {
         PSGD_TYPED(psgd__precond_apply_rows)(a->part->precond, operator_of(set), a->part->rows, m, a->out);
     } else {

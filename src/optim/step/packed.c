@@ -87,7 +87,9 @@ psgd_status PSGD_TYPED(psgd__optim_step_rows)(psgd_optimizer *self, void *const 
         self->row_theta[i] = rows[i] ? self->parts[i].packed : theta[i];
         if (rows[i]) pack(self, i, rows[i], theta[i]);
     }
+    if (self->async) self->async->caller_theta = theta;
     psgd_status status = PSGD_TYPED(psgd__optim_step)(self, self->row_theta, gradient, v, h);
+    if (self->async) self->async->caller_theta = NULL;
     for (int i = 0; i < self->part_count; i++) {
         if (rows[i]) unpack(self, i, theta[i]);
     }

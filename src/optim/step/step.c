@@ -226,7 +226,7 @@ static void advance_one(const tensors *t, int i)
     a.x = t->theta[i];
     a.h = t->h && a.part->due ? t->h[i] : NULL;
     a.v = a.h ? t->v[i] : NULL;
-    a.update = a.part->due && (a.h || !optim_uses_products(a.self));
+    a.update = a.part->due && (a.h || async_has_product(a.self->async) || !optim_uses_products(a.self));
     a.out = t->apart ? (real *)a.self->direction + a.part->from : t->theta[i];
     ops->advance(&a);
 }
@@ -287,7 +287,7 @@ static bool begin(psgd_optimizer *self, const void *const *gradient, const void 
         part *p = &self->parts[i];
         p->present = gradient[i] || p->rows;
         p->due = p->present && psgd__optim_update_due(self, i);
-        pairs |= p->due && optim_uses_products(self) && h && h[i];
+        pairs |= p->due && optim_uses_products(self) && !async_has_product(self->async) && h && h[i];
     }
     return pairs;
 }
@@ -311,16 +311,23 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
     if (!apart && !(rate * max / (1 - set->momentum) <= (double)REAL_MAX / 4)) {
         return psgd__optim_skip(self, "the step would overflow");
     }
+    int64_t skipped = self->now.skipped;
+    psgd_status status = psgd__async_begin(self, theta, pairs ? h : NULL);
+    if (status != PSGD_OK || self->now.skipped > skipped) return status;
     method_args a = {.self = self, .rule = rule};
     if (apart) {
         a.rule.keep = 0;
         a.rule.rate = -1;
     }
-    PSGD_TRY(advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL}));
-    if (ops->finish) ops->finish(self, pairs || !optim_uses_products(self));
+    status = advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL});
+    if (status != PSGD_OK) {
+        psgd__async_drop(self);
+        return status;
+    }
+    if (ops->finish) ops->finish(self, pairs || async_has_product(self->async) || !optim_uses_products(self));
+    psgd__async_post(self);
     if (apart) {
-        int64_t skipped = self->now.skipped;
-        psgd_status status = apply(self, rule, theta);
+        status = apply(self, rule, theta);
         if (self->now.skipped > skipped) return status;
     }
     psgd__optim_count(self, true);

@@ -137,3 +137,48 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
     self->start = head.start;
     return PSGD_OK;
 }
+
+enum { MAX_ARRAYS = 16 }; /* of one group */
+
+typedef struct array_list {
+    int count, next;
+    real *x[MAX_ARRAYS];
+} array_list;
+
+static void note_array(void *data, real *x, int64_t count)
+{
+    array_list *list = data;
+    (void)count;
+    if (list->count < MAX_ARRAYS) list->x[list->count++] = x;
+}
+
+static void copy_array(void *data, real *x, int64_t count)
+{
+    array_list *list = data;
+    memcpy(x, list->x[list->next++], (size_t)count * sizeof *x);
+}
+
+static void copy_group(const group *from, group *to)
+{
+    array_list list = {0};
+    psgd__group_state((group *)from, note_array, &list);
+    psgd__group_state(to, copy_array, &list);
+    for (int i = 0; i < to->child_count; i++) copy_group(from->child[i], to->child[i]);
+}
+
+void PSGD_TYPED(psgd__precond_copy)(const psgd_precond *from, psgd_precond *to)
+{
+    for (int i = 0; i < to->unit_count; i++) {
+        precond_unit *unit = &to->units[i];
+        memcpy(unit->running, from->units[i].running, sizeof unit->running);
+        unit->top = from->units[i].top;
+        unit->bottom = from->units[i].bottom;
+    }
+    copy_group(from->root, to->root);
+    if (to->average) memcpy(to->average, from->average, (size_t)to->n * sizeof(real));
+    to->updates = from->updates;
+    to->skipped = from->skipped;
+    to->settings.step = from->settings.step;
+    to->waiting = from->waiting;
+    to->start = from->start;
+}

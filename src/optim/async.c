@@ -1,0 +1,250 @@
+/* What the caller's thread does in a step: what comes into force, and requests to the workers, which are in
+ * async_worker.c. */
+#include "optim/async.h"
+#include "optim/async_worker.h"
+#include "optim/optim.h"
+
+#include <string.h>
+
+/* The slot whose turn it is to come into force at the coming step, and whose fit is done, waited for where it is due;
+ * NULL: none. */
+static async_slot *find_due(optim_async *async, const async_lane *lane)
+{
+    if (lane->count == 0) return NULL;
+    async_slot *slot = &lane->slots[lane->first];
+    bool due = slot->due <= async->self->now.step;
+    if (!due && !async->free) return NULL;
+    while (due && !slot->done) pthread_cond_wait(&async->changed, &async->lock);
+    return slot->done ? slot : NULL;
+}
+
+/* Brings into force what is due. Returns the first slot whose product has failed. */
+static const async_slot *publish(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    const async_slot *failed = NULL;
+    pthread_mutex_lock(&async->lock);
+    for (int i = 0; i < async->lane_count; i++) {
+        async_lane *lane = &async->lanes[i];
+        for (async_slot *slot; (slot = find_due(async, lane));) {
+            if (slot->failure && (!failed || slot->failure > failed->failure)) failed = slot;
+            if (slot->fitted) {
+                psgd_precond *before = *lane->in_force;
+                *lane->in_force = slot->result;
+                slot->result = before;
+                if (self->joint) self->now.fits++;
+                if (!self->joint) self->parts[i].fitted = true;
+            }
+            lane->first = (lane->first + 1) % async->slot_count;
+            lane->count--;
+        }
+    }
+    pthread_mutex_unlock(&async->lock);
+    return failed;
+}
+
+static psgd_status report(psgd_optimizer *self, const async_slot *slot)
+{
+    if (slot->failure == ASYNC_CALLBACK) {
+        return psgd__fail(PSGD_ERR_CALLBACK, "the product of step %lld reported failure %d", (long long)slot->step,
+                          (int)slot->code);
+    }
+    return psgd__optim_skip(self, "the Hessian-vector product of %s at step %lld is not finite",
+                            self->parts[slot->part].name, (long long)slot->step);
+}
+
+/* A lane has a pair on this step. */
+static bool takes_pair(const psgd_optimizer *self, int lane, const void *const *h)
+{
+    bool worker = async_has_product(self->async), products = optim_uses_products(self);
+    if (self->joint) {
+        bool some = worker || !products;
+        for (int i = 0; i < self->part_count && !some; i++) some = self->parts[i].due && h && h[i];
+        return some && psgd__optim_update_due(self, 0);
+    }
+    return self->async->lanes[lane].fit && self->parts[lane].due && (worker || !products || (h && h[lane]));
+}
+
+/* The ring has room: a request is done when the pair that is due delay steps later is in force. */
+static async_request *new_request(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    pthread_mutex_lock(&async->lock);
+    while (async->count == async->request_count) pthread_cond_wait(&async->changed, &async->lock);
+    async_request *r = &async->requests[(async->first + async->count) % async->request_count];
+    pthread_mutex_unlock(&async->lock);
+    r->step = self->now.step;
+    r->seed = (uint64_t)self->settings.seed;
+    r->product = -1;
+    for (int i = 0; i < async->part_count; i++) r->present[i] = self->parts[i].present;
+    for (int i = 0; i < async->lane_count; i++) r->slot[i] = -1;
+    return r;
+}
+
+static void open_slot(optim_async *async, int index)
+{
+    const psgd_optimizer *self = async->self;
+    async_lane *lane = &async->lanes[index];
+    int at = (lane->first + lane->count++) % async->slot_count;
+    async_slot *slot = lane->open = &lane->slots[at];
+    const psgd_rows *rows = self->joint ? NULL : self->parts[index].rows;
+    slot->steps = self->joint ? self->now.step : self->parts[index].steps;
+    slot->step = self->now.step;
+    slot->due = self->now.step + async->delay;
+    slot->done = slot->fitted = false;
+    slot->failure = ASYNC_FINE;
+    slot->sparse = rows;
+    slot->rows = (psgd_rows){.count = rows ? rows->count : 0, .index = slot->index};
+    if (rows) memcpy(slot->index, rows->index, (size_t)rows->count * sizeof *rows->index);
+    async->open->slot[index] = at;
+}
+
+/* The last slot of a lane is empty again. */
+static void close_slot(optim_async *async, int index)
+{
+    async_lane *lane = &async->lanes[index];
+    if (lane->open) lane->count--;
+    lane->open = NULL;
+    async->open->slot[index] = -1;
+}
+
+/* A copy of theta, and what the caller keeps. */
+static psgd_status keep(optim_async *async, void *const *theta)
+{
+    async_request *r = async->open;
+    size_t element = psgd_dtype_size(async->self->dtype);
+    pthread_mutex_lock(&async->lock);
+    while (r->product < 0) {
+        for (int k = 0; k < async->slot_count && r->product < 0; k++) {
+            if (!async->busy[k]) r->product = k;
+        }
+        if (r->product < 0) pthread_cond_wait(&async->changed, &async->lock);
+    }
+    async->busy[r->product] = true;
+    pthread_mutex_unlock(&async->lock);
+    for (int i = 0; i < async->part_count; i++) {
+        if (theta[i]) memcpy(async->theta[r->product][i], theta[i], (size_t)async->parts[i].n * element);
+    }
+    int code = async->product.keep ? async->product.keep(async->product.data, r->product) : 0;
+    if (code == 0) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_CALLBACK, "keep of step %lld reported failure %d", (long long)r->step, code);
+}
+
+static void release_product(optim_async *async, async_request *r)
+{
+    if (r->product < 0) return;
+    pthread_mutex_lock(&async->lock);
+    async->busy[r->product] = false;
+    pthread_mutex_unlock(&async->lock);
+    r->product = -1;
+}
+
+/* The first product of a lane is evaluated here, so that no step is made without curvature. */
+static psgd_status product_at_once(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    PSGD_TRY(psgd__async_drain(self));
+    OPTIM_CALL(self, evaluate_delayed, async, async->open, 0);
+    release_product(async, async->open);
+    for (int i = 0; i < async->lane_count; i++) {
+        const async_slot *slot = async->lanes[i].open;
+        if (slot && slot->failure) return report(self, slot);
+    }
+    return PSGD_OK;
+}
+
+void psgd__async_drop(psgd_optimizer *self)
+{
+    optim_async *async = self->async;
+    if (!async || !async->open) return;
+    release_product(async, async->open);
+    for (int i = 0; i < async->lane_count; i++) close_slot(async, i);
+    async->open = NULL;
+}
+
+static psgd_status open_request(optim_async *async, void *const *theta, const void *const *h)
+{
+    psgd_optimizer *self = async->self;
+    bool some = false, at_once = false, products = async_has_product(async);
+    for (int i = 0; i < async->lane_count; i++) {
+        async_lane *lane = &async->lanes[i];
+        lane->open = NULL;
+        lane->at_once = false;
+        if (!takes_pair(self, i, h)) continue;
+        if (!async->open) async->open = new_request(async);
+        lane->at_once = lane->count == 0 && psgd_precond_updates(*lane->in_force) == 0;
+        if (!lane->at_once || products) open_slot(async, i);
+        at_once |= lane->at_once;
+        some = true;
+    }
+    if (!some || !products) return PSGD_OK;
+    self->now.products += async->pairs;
+    PSGD_TRY(keep(async, theta));
+    return at_once ? product_at_once(async) : PSGD_OK;
+}
+
+psgd_status psgd__async_begin(psgd_optimizer *self, void *const *theta, const void *const *h)
+{
+    optim_async *async = self->async;
+    if (!async) return PSGD_OK;
+    PSGD_TRY(psgd__async_survive(async));
+    const async_slot *failed = publish(async);
+    if (failed) return report(self, failed);
+    int64_t skipped = self->now.skipped;
+    psgd_status status = open_request(async, async->caller_theta ? async->caller_theta : theta, h);
+    if (status != PSGD_OK || self->now.skipped > skipped) psgd__async_drop(self);
+    return status;
+}
+
+psgd_status psgd__async_check(psgd_optimizer *self)
+{
+    optim_async *async = self->async;
+    if (!async) return PSGD_OK;
+    PSGD_TRY(psgd__async_survive(async));
+    const async_slot *bad = NULL;
+    pthread_mutex_lock(&async->lock);
+    for (int i = 0; i < async->lane_count && !bad; i++) {
+        async_slot *slot = find_due(async, &async->lanes[i]);
+        if (slot && slot->failure == ASYNC_NOT_FINITE) bad = slot;
+    }
+    pthread_mutex_unlock(&async->lock);
+    if (!bad) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_NOT_FINITE, "the Hessian-vector product of %s at step %lld is not finite",
+                      self->parts[bad->part].name, (long long)bad->step);
+}
+
+void psgd__async_post(psgd_optimizer *self)
+{
+    optim_async *async = self->async;
+    if (!async || !async->open) return;
+    async_request *r = async->open;
+    bool some = false;
+    for (int i = 0; i < async->lane_count; i++) {
+        if (async->lanes[i].at_once) close_slot(async, i);
+        some |= async->lanes[i].open != NULL;
+    }
+    async->open = NULL;
+    if (!some) return;
+    pthread_mutex_lock(&async->lock);
+    r->stage = r->product >= 0 ? STAGE_QUEUED : STAGE_READY;
+    async->count++;
+    pthread_cond_signal(&async->wake);
+    pthread_mutex_unlock(&async->lock);
+}
+
+void psgd__async_follow(psgd_optimizer *self, int index)
+{
+    const async_lane *lane = &self->async->lanes[index];
+    PSGD_PICK(self->dtype, psgd__precond_copy)(*lane->in_force, lane->fit);
+}
+
+psgd_status psgd__async_drain(psgd_optimizer *self)
+{
+    optim_async *async = self->async;
+    if (!async) return PSGD_OK;
+    PSGD_TRY(psgd__async_survive(async));
+    pthread_mutex_lock(&async->lock);
+    while (async->count > 0) pthread_cond_wait(&async->changed, &async->lock);
+    pthread_mutex_unlock(&async->lock);
+    return PSGD_OK;
+}
