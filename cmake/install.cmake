@@ -36,7 +36,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/psgdConfig.cmake ${CMAKE_CURRENT_BINAR
 
 # psgd_minimize(3) and so on, from the headers.
 find_package(Python3 QUIET COMPONENTS Interpreter)
-if(Python3_FOUND)
+if(Python3_FOUND AND EXISTS ${PROJECT_SOURCE_DIR}/scripts/reference) # not in a source distribution of the Python package
   file(GLOB headers CONFIGURE_DEPENDS include/psgd/*.h)
   add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/man3/psgd_minimize.3 DEPENDS ${headers} scripts/reference VERBATIM
                      COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/reference man ${PROJECT_BINARY_DIR}/man3)

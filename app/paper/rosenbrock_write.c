@@ -100,7 +100,7 @@ static psgd_status write_figure(const rosenbrock_runs *runs, const char *folder)
                                         .y = own[1]};
     }
     plot_panel panel = {.x = {.label = "iteration", .min = 0, .max = 400},
-                        .y = {.label = "value", .log = true, .min = 1e-30, .max = 1e10},
+                        .y = {.label = "value", .log = true, .min = 1e-30, .max = 1e2},
                         .series = series,
                         .series_count = count};
     plot_figure figure = {.title = "Rosenbrock's function from (-1, 1): median of 21 seeds, quartiles shaded",

@@ -133,6 +133,7 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal)
     int width = (figure->width > 0 ? figure->width : 900 - legend / 2) + legend;
     double top = 28; /* pixels above the panels */
     for (const char *line = figure->title; line; line = strchr(line + 1, '\n')) top += 20;
+    if (figure->title && figure->panels[0].title) top += 18;
     psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\n", terminal, width, height);
     psgd__text_add(to,
                    "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
@@ -140,7 +141,7 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal)
                    "set mxtics 1\nset mytics 1\nset samples 2\n"
                    "set multiplot layout %d,%d margins screen %g,%g,%g,%g spacing screen %g,%g",
                    legend ? "set key rmargin center vertical Left reverse" : "set key top right", figure->rows,
-                   figure->columns, 78.0 / width, 1 - (18.0 + legend) / width, 56.0 / height, 1 - top / height,
+                   figure->columns, 90.0 / width, 1 - (18.0 + legend) / width, 56.0 / height, 1 - top / height,
                    (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
     if (figure->title) add_quoted(to, " title ", figure->title, " noenhanced");
     psgd__text_add(to, "\n");

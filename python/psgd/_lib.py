@@ -78,8 +78,9 @@ PROTOTYPES = {
 
 
 def _load() -> ctypes.CDLL:
-    """The library inside this package, or the one that the environment variable PSGD_LIBRARY names."""
-    path = os.environ.get("PSGD_LIBRARY") or str(Path(__file__).with_name("libpsgd.so"))
+    """The library that the environment variable PSGD_LIBRARY names, the one inside this package, or that of the system."""
+    inside = Path(__file__).with_name("libpsgd.so")
+    path = os.environ.get("PSGD_LIBRARY") or (str(inside) if inside.exists() else "libpsgd.so.0")
     try:
         loaded = ctypes.CDLL(path)
     except OSError as why:

@@ -54,7 +54,7 @@ typedef struct optim_settings {
     double update_probability, update_floor;
     int64_t seed, first_tensor, max_skipped;
     bool check;
-    int64_t memory, cg_iterations;
+    int64_t memory, inverse_every, cg_iterations;
     double cg_tolerance, power;
     bool joint;
     const char *group; /* only while creating */

@@ -88,6 +88,8 @@ const option_row psgd__optim_options[] = {
      .help = "adam and its like, esgd: add epsilon^2 under the root instead, as the paper's lambda^2"},
     {"power", OPTION_NUMBER, FIELD(power), "1", .min = 0, .max = 1, .above = true,
      .help = "kfac: the power of the inverse Fisher matrix; 0.5 is what psgd fits"},
+    {"inverse-every", OPTION_COUNT, FIELD(inverse_every), "20", .min = 1, .max = 1e15,
+     .help = "kfac: inverts its factors at each of the first so many updates, then at every so many"},
     {"memory", OPTION_COUNT, FIELD(memory), "6", .min = 1, .max = 1000, .help = "lbfgs: number of pairs that are kept"},
     {"cg-iterations", OPTION_COUNT, FIELD(cg_iterations), "50", .min = 1, .max = 1e9,
      .help = "newton-cg: max number of products per step"},

@@ -98,7 +98,7 @@ static inline int64_t la_svd_work(int64_t n)
 bool la_sym_power(int64_t n, real *M, double power, real *to, real *work);
 static inline int64_t la_sym_power_work(int64_t n)
 {
-    return n + 34 * n + n * n;
+    return n + 34 * n + 2 * n * n + 4;
 }
 
 #endif

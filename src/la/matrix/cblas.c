@@ -4,6 +4,8 @@
 #include "la/matrix/blas.h"
 #include "la/openblas.h"
 
+#include <limits.h>
+
 #include <cblas.h>
 #include <lapacke.h>
 
@@ -73,7 +75,12 @@ bool serial_singular(int64_t n, real *M, real *values, real *work)
 bool serial_sym_eigen(int64_t n, real *M, real *values, real *work)
 {
     int m = (int)n, before = psgd__blas_enter();
-    bool done = LAPACK(syev)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, work, 34 * m) == 0;
+    int64_t room = 1 + 6 * n + 2 * n * n;
+    lapack_int *whole = (lapack_int *)(void *)(work + room);
+    /* Divide and conquer is several times faster than the QR iteration of syev; its room must fit an int. */
+    bool done = room > INT_MAX ? LAPACK(syev)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, work, 34 * m) == 0
+                               : LAPACK(syevd)(LAPACK_COL_MAJOR, 'V', 'U', m, M, m, values, work, (int)room, whole,
+                                               3 + 5 * m) == 0;
     psgd__blas_leave(before);
     return done;
 }

@@ -37,7 +37,7 @@ void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X,
 bool serial_singular(int64_t n, real *M, real *values, real *work);
 
 /* The eigenvalues, ascending, of the symmetric n x n matrix whose lower triangle is in M, which becomes the
- * eigenvectors, one a row. work has 34 n + n^2 elements. */
+ * eigenvectors, one a row. work has 34 n + 2 n^2 + 4 elements. */
 bool serial_sym_eigen(int64_t n, real *M, real *values, real *work);
 
 #endif

@@ -4,6 +4,8 @@
  * From gradients: L = E[GG'], A = E[G'G], each over the root of the common trace, so that L (x) A is the Fisher matrix
  * where G = delta x' with independent delta and x. From activations x and output gradients delta, where the caller
  * gives them: L = E[delta delta'], A = E[xx']. Both factors get the root of the damping added to their diagonal.
+ * The powers of L and A are computed at the first inverse-every updates and at every inverse-every one from then on
+ * (Martens and Grosse's T3 = 20): an eigendecomposition costs as much as a hundred other steps.
  * Dimensions after the first count as one; a vector has a diagonal: d = g / (E[g^2] + damping)^p.
  *
  * State of a matrix: L, A, L^-p, A^-p, then updates made and rows observed. */
@@ -101,6 +103,8 @@ static void update(psgd_optimizer *self, const part *p, const real *G)
         add_outer(f.A, keep, 1 - keep, G, s.m, s.n, true);
         *f.updates += 1;
     }
+    int64_t every = self->settings.inverse_every, made = (int64_t)*f.updates;
+    if (made > every && made % every != 0) return;
     double correct = 1 / (1 - pow(keep, fmax(1, (double)*f.updates)));
     double common = *f.observed == 0 ? trace(s.m, f.L) * correct : 1;
     if (!(common > 0)) return;
