@@ -90,7 +90,7 @@ def choose_specs(group: Mapping[str, Any], units: Sequence[Unit]) -> List[str]:
 
 
 class TensorList:
-    native = False
+    native = sharded = False
 
     def __init__(self, group: Dict[str, Any], units: Sequence[Unit], first: int, context: Optional[Context]) -> None:
         """first: the index of the first tensor among those of all lists, so that no two of them draw the same v."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._errors import SpecError
-from ._sharded import is_sharded, own_part, whole
+from ._sharded import Shards, is_sharded, own_part, shards_of, whole
 from .context import Context
 from .group import Group
 from .native.rounding import HALVES, round_stochastically
@@ -119,6 +119,15 @@ def check_group(group: Dict[str, Any]) -> None:
 def is_native(group: Mapping[str, Any], param: Tensor) -> bool:
     """Whether torch ops move this parameter, not the C core."""
     return group.get("backend") == "native" or param.device.type != "cpu"
+
+
+def shards_for(group: Mapping[str, Any], params: Sequence[Tensor]) -> Optional[Shards]:
+    """How the rows of a unit are spread over processes that move them where they are; None: it is seen whole."""
+    core_only = group["method"] != "psgd" or group["joint"] or group.get("integrate") or group.get("unbiased")
+    if group.get("backend") == "c" or (core_only and params[0].device.type == "cpu"):
+        return None
+    found = [shards_of(p) for p in params]
+    return found[0] if all(each == found[0] for each in found) else None
 
 
 def check_param(params: Sequence[Tensor], name: str, backend: Optional[str]) -> None:

@@ -11,10 +11,9 @@ and Hessian-vector products."""
 from __future__ import annotations
 
 import warnings
-from collections import defaultdict
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, DefaultDict, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -27,12 +26,26 @@ from ._products import Products
 from ._replicas import Replicas
 from ._sharded import is_sharded
 from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr
-from ._units import GroupChoice, Unit, is_native, make_units, names_and_tensors, param_groups_of
+from ._units import GroupChoice, Unit, is_native, make_units, names_and_tensors, param_groups_of, shards_for
 from .context import Context, finish
+from .native.sharded import ShardedList
 from .native.tensors import READ_EVERY, NativeList
 from .precond import Preconditioner
 
 __all__ = ["PSGD"]
+_FOLDED = {"folded": torch.zeros(1, dtype=torch.uint8)}  # of a bias that is part of its weight's tensor
+_KEYS = {"tensor", "shared", "rows", "native", "folded", "row_bytes", "shared_bytes", "owner_bytes"}
+
+
+class _State(DefaultDict[Any, Any]):
+    """The state, which lives elsewhere and is filled in while somebody asks for it. Never false:
+    torch.distributed.checkpoint would take a step with gradients of zero to fill it."""
+
+    def __init__(self, state: Any = ()) -> None:
+        super().__init__(dict, state)
+
+    def __bool__(self) -> bool:
+        return True
 
 
 class PSGD(torch.optim.Optimizer):
@@ -117,6 +130,7 @@ class PSGD(torch.optim.Optimizer):
         )  # fmt: skip
         self._start(context, Replicas(process_group))
         super().__init__(param_groups_of(params), defaults)
+        self.state = _State()
 
     def _start(self, context: Optional[Context], replicas: Replicas) -> None:
         self._context, self._replicas = context, replicas
@@ -166,13 +180,17 @@ class PSGD(torch.optim.Optimizer):
             if rows is not None:
                 unit.take_rows(int(rows), group)
             p = unit.params[0]
-            by_dtype.setdefault((unit.dtype, p.device, is_native(group, p)), []).append(unit)
+            shards = shards_for(group, unit.params)
+            key = unit.dtype, p.device, is_native(group, p) or shards is not None, shards
+            by_dtype.setdefault(key, []).append(unit)
         lists: List[Any] = []
-        for (_, _, native), units in by_dtype.items():
+        for (_, _, native, shards), units in by_dtype.items():
             first = sum(other.streams for other in [*before, *lists])
             if native and self._context is not None:
                 raise UnsupportedError("groups of a context are for parameters on the CPU and the C core")
-            if native:
+            if shards is not None:
+                lists.append(ShardedList(group, units, shards, first, KEYWORDS, partial(choose_specs, group)))
+            elif native:
                 lists.append(NativeList(group, units, first, KEYWORDS, partial(choose_specs, group)))
             else:
                 lists.append(TensorList(group, units, first, self._context))
@@ -197,24 +215,29 @@ class PSGD(torch.optim.Optimizer):
         """The state by parameter. It lives in C, so ``self.state`` is filled only while somebody asks for it."""
         saved: Dict[Tensor, Dict[str, Tensor]] = {}
         for each in self._lists:
+            if each.sharded:
+                for index, entries in each.entries().items():
+                    saved[each.units[index].params[0]] = entries
+                    saved.update({bias: dict(_FOLDED) for bias in each.units[index].params[1:]})
+                continue
             for index, state in each.states().items():
                 unit = each.units[max(index, 0)]
                 entry = saved.setdefault(unit.params[0], {})
                 key = "native" if each.native else "shared" if index == SHARED else "tensor"
                 entry[key] = torch.frombuffer(state, dtype=torch.uint8)
                 for bias in unit.params[1:]:  # torch.distributed.checkpoint wants an entry for every parameter
-                    saved[bias] = {"folded": torch.zeros(1, dtype=torch.uint8)}
+                    saved[bias] = dict(_FOLDED)
                 if unit.rows:
                     entry["rows"] = torch.tensor(unit.rows)
         return saved
 
     def state_dict(self) -> Dict[str, Any]:
         """As every optimizer's. The state of a parameter is bytes of the C library."""
-        self.state = defaultdict(dict, self._saved_state())
+        self.state = _State(self._saved_state())
         try:
             return super().state_dict()
         finally:
-            self.state = defaultdict(dict)
+            self.state = _State()
 
     def __getstate__(self) -> Dict[str, Any]:
         if self._context is not None:
@@ -235,19 +258,23 @@ class PSGD(torch.optim.Optimizer):
             for group in self.param_groups:
                 lists += self._lists_of(group, lists)
             for each in lists:
-                each.load_states(dict(self._saved_for(each)))
+                if each.sharded:
+                    each.load_entries({i: self.state[unit.params[0]] for i, unit in enumerate(each.units)
+                                       if unit.params[0] in self.state})  # fmt: skip
+                else:
+                    each.load_states(dict(self._saved_for(each)))
             self._lists = lists
         except BaseException:
             self.param_groups, self._lists = old
             raise
         finally:
-            self.state = defaultdict(dict)
+            self.state = _State()
 
     def _refuse_other_state(self) -> None:
         """What another optimizer has saved has other keys; its param groups lack ours."""
-        own, found = {"tensor", "shared", "rows", "native", "folded"}, set()
+        found = set()
         for entry in self.state.values():
-            found |= set(entry if isinstance(entry, dict) else ["a state"]) - own
+            found |= set(entry if isinstance(entry, dict) else ["a state"]) - _KEYS
         missing = [name for group in self.param_groups for name in ("group", "criterion", "hv") if name not in group]
         if found or missing:
             what = f"has {', '.join(sorted(map(str, found)))}" if found else f"lacks {missing[0]}"

@@ -69,12 +69,18 @@ class Kron(Composite):
     def rescale(self, c: Tensor) -> None:
         next(part for part in self.parts if part.can_rescale).rescale(c)
 
-    def balance(self, exactly: bool) -> None:
+    def _factors(self) -> List[Any]:
+        return [part for part in self.parts if part.can_rescale]
+
+    def largest_of_factors(self) -> List[Tensor]:
+        return [part.largest() for part in self._factors()]
+
+    def balance(self, exactly: bool, largest: Sequence[Tensor]) -> None:
         """Brings the largest entries of the factors together: to their geometric mean, or by powers of two."""
-        factors = [part for part in self.parts if part.can_rescale]
+        factors = self._factors()
         if not factors:
             return
-        sizes = torch.stack([part.largest() for part in factors])
+        sizes = torch.stack(list(largest))
         if exactly:
             logs = sizes.log()
             scales = (logs.mean() - logs).exp()

@@ -1,11 +1,14 @@
 """A preconditioner P = Q'Q as torch ops: the criteria, update rules and normalisers of ``src/precond``.
 
 Every decision that depends on values is made on the device, by masks: an update reads nothing back, and one from a pair
-that is not finite, or that would leave the group, changes nothing but counters on the device."""
+that is not finite, or that would leave the group, changes nothing but counters on the device.
+
+An update is a generator: it yields what must be known of all rows (``rows.Ask``). Where the tensor is whole, that is the
+answer already; where processes hold some rows each, all of them answer together."""
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Generator, List, Mapping, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -13,8 +16,9 @@ from torch import Tensor
 from .._errors import ArgumentError, UnsupportedError
 from . import families  # noqa: F401  registers lra and splu
 from .composites import Composite, Kron, Sum, parse, start
-from .leaves import Images
+from .leaves import Images, peak
 from .philox import ESTIMATE, Stream
+from .rows import Ask, Rows, finish
 
 BALANCE_EVERY = 128
 START_PAIRS = 5  # that init first starts from
@@ -39,18 +43,35 @@ class Limits(NamedTuple):
     vanishing: float
 
 
+class Sums(NamedTuple):
+    """Of one unit, over all its fibres."""
+
+    R: Tensor
+    S: Any  # None: the normaliser needs none
+    fixed: Any
+    largest: Tensor  # |entry| of R
+    top: Tensor  # entry of R, or 0, of rows that are spread over processes
+    norms: Any  # of A and B
+    images: Optional[Images]  # None where they are spread over processes
+
+
+Update = Generator[Ask, Ask, None]
 LIMITS = {torch.float64: Limits(200, 400, 2.0**-24), torch.float32: Limits(24, 60, 2.0**-10)}
 
 
 class NativeFit:
-    """One preconditioner. settings: the options of psgd_precond_create, all of them, as text or numbers."""
+    """One preconditioner. settings: the options of psgd_precond_create, all of them, as text or numbers. rows: those that
+    this process holds of a tensor that others hold the rest of; the group is then diag, or kron(diag,..)."""
 
     def __init__(
-        self, spec: str, shape: Tuple[int, ...], dtype: torch.dtype, device: Any, settings: Mapping[str, Any]
-    ) -> None:
+        self, spec: str, shape: Tuple[int, ...], dtype: torch.dtype, device: Any, settings: Mapping[str, Any],
+        rows: Optional[Rows] = None,
+    ) -> None:  # fmt: skip
         self.spec, self.shape, self.dtype, self.device = spec, shape, dtype, device
         self.root = parse(spec, shape, dtype, device)
-        self.n = math.prod(shape)
+        self.n = self.total = math.prod(shape)
+        self.sizes = [unit.n for unit, _ in self.root.units(None)]
+        self.left = None if rows is None else self._take(rows)
         self._read(settings)
         self.limits = LIMITS[dtype]
         self.updates = 0
@@ -62,6 +83,15 @@ class NativeFit:
         self.norms = self._norms()
         self.shares = self._shares()
         self.running = [[self._zero() for _ in range(getattr(unit, "part_count", 1))] for unit in self.units]
+
+    def _take(self, rows: Rows) -> Any:
+        """Cuts the first factor down to the rows that are here, and returns it."""
+        here = rows.stop - rows.start
+        self.n = self.root.n = self.total // rows.count * here
+        if not isinstance(self.root, Kron):
+            return self.root
+        self.root.parts[0].n = here
+        return self.root.parts[0]
 
     def _zero(self) -> Tensor:
         return torch.zeros((), dtype=self.dtype, device=self.device)
@@ -126,34 +156,39 @@ class NativeFit:
     def update(self, v: Tensor, h: Tensor, ok: Tensor, step: Optional[float] = None) -> None:
         """From pairs [pairs, n] of v and h; ok: a flag on the device, False: nothing changes. step: the learning rate
         where a schedule has changed it."""
+        finish(self.updating(v, h, ok, step))
+
+    def updating(self, v: Tensor, h: Tensor, ok: Tensor, step: Optional[float] = None) -> Update:
+        """The same, a part at a time."""
         rate = self.step if step is None else step
-        count = v.numel() // self.n
+        count = 1 if self.left is not None else v.numel() // self.n
         h, v = h.reshape(count, self.n, 1), v.reshape(count, self.n, 1)
-        if self.fisher and self.damping > 0:
+        if self.damping > 0:
             h = h + self.damping * v
-        elif self.damping > 0:
-            h = h + self.damping * v
-        h_max, v_max = h.abs().amax(), v.abs().amax()
+        known = yield Ask(maxima=[peak(h), peak(v)], norms=[h.norm(), v.norm()])
+        (h_max, v_max), (h_norm, v_norm) = known.maxima, known.norms
         ok = ok & torch.isfinite(h_max) & torch.isfinite(v_max)
         if self.init_first:
-            self._start_from(v, h, ok)
+            self._start_from(v_norm, h_norm, ok)
         A, B = self._images(v, h, h_max, v_max)
-        top = torch.maximum(A.abs().amax(), B.abs().amax())
+        known = yield Ask(maxima=[torch.maximum(peak(A), peak(B))])
+        top = known.maxima[0]
         ok = ok & torch.isfinite(top)
         logs = torch.log2(torch.where(ok & (top > 0), top, torch.ones_like(top)))
         exponent = torch.where(logs.abs() > self.limits.square, torch.floor(logs), torch.zeros_like(logs))
         down = torch.exp2(-exponent)
         weight = torch.exp2((2 * exponent).clamp(-1000, 1000)) / count
-        A, B = A * down, B * down
-        sizes = self._sizes(v * down, h * down) if self.rule.images == "whitened" else None
-        self._move(Images(A, B), sizes, weight, rate, ok)
+        # what _vanishing needs: VANISHING times |h| and |v|, and the largest that |A|^2 could be
+        most = (self.total * count * ((h_max * down) ** 2 + (v_max * down) ** 2)).sqrt()
+        sizes = [self.limits.vanishing * size for size in (h_norm * down, v_norm * down, most)]
+        yield from self._move(Images(A * down, B * down), sizes, weight, rate, ok)
         self.updates += 1
-        self._keep_in_range()
+        yield from self._keep_in_range()
 
-    def _start_from(self, v: Tensor, h: Tensor, ok: Tensor) -> None:
+    def _start_from(self, v_norm: Tensor, h_norm: Tensor, ok: Tensor) -> None:
         """Q <- s I, s the geometric mean of sqrt(||v|| / ||h||) over the first pairs that are not zero."""
-        scale = (v.norm() / h.norm()).sqrt().clamp(1e-15, 1e15)
-        begins = (self.waiting > 0) & ok & (h.norm() > 0) & (v.norm() > 0)
+        scale = (v_norm / h_norm).sqrt().clamp(1e-15, 1e15)
+        begins = (self.waiting > 0) & ok & (h_norm > 0) & (v_norm > 0)
         share = 1 / (START_PAIRS + 1 - self.waiting).to(self.dtype)
         scale = torch.where(share == 1, scale, scale**share * self.start ** (1 - share))
         self.start = torch.where(begins, scale, self.start)
@@ -170,56 +205,86 @@ class NativeFit:
         floor = torch.finfo(self.dtype).eps * h_max / torch.where(v_max > 0, v_max, torch.ones_like(v_max))
         return self.root.act(self.root.act(h + floor * v), transpose=True), v
 
-    def _sizes(self, v: Tensor, h: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
-        """What ``_vanishing`` needs: VANISHING times |h| and |v|, and the largest that |A|^2 could be."""
-        limit = self.limits.vanishing
-        most = v.numel() * (h.abs().amax() ** 2 + v.abs().amax() ** 2)
-        return limit * h.norm(), limit * v.norm(), limit * most.sqrt()
-
-    def _vanishing(self, unit: Any, images: Images, largest: Tensor, c: Tensor, sizes: Any) -> Tensor:
+    def _vanishing(self, index: int, norms: Tuple[Tensor, Tensor], largest: Tensor, c: Tensor, sizes: Any) -> Tensor:
         """Q nearly annihilates h, and Q^-T nearly annihilates v: one step further Q is singular (src/precond)."""
         h, v, most = sizes
-        R = torch.sqrt(unit.n * largest)
-        small = (images.A.norm() <= h) & (images.B.norm() <= v)
+        R = torch.sqrt(self.sizes[index] * largest)
+        small = (norms[0] <= h) & (norms[1] <= v)
         flat = ((h == 0) | (R <= h)) & ((v == 0) | (R <= v))
         return (c * largest >= self.limits.vanishing) & (R <= most) & (small | flat)
 
-    def _move(self, images: Images, sizes: Any, weight: Tensor, step: float, ok: Tensor) -> None:
+    def _move(self, images: Images, sizes: Any, weight: Tensor, step: float, ok: Tensor) -> Update:
         """All units from the old values."""
-        made = []
+        made: Dict[int, List[Tensor]] = {}
+        sums: Dict[int, Sums] = {}
         for index, (unit, own) in enumerate(self.root.units(images)):
-            draw = Stream.of(0, ESTIMATE, index, self.updates)
             if hasattr(unit, "fit"):
-                made.append(unit.fit(own, self, index, weight, step, ok))
+                made[index] = unit.fit(own, self, index, weight, step, ok)
                 continue
             if self.rule.images == "own":
                 own = Images(unit.act(own.A), unit.act(own.B))
-            made.append(self._moved(unit, own, index, sizes, weight, step, ok, draw))
-        for unit, state in zip(self.units, made):
-            unit.state = state
+            sums[index] = self._sums(unit, own, index, step)
+        sums = yield from self._over_rows(sums)
+        for index, known in sums.items():
+            draw = Stream.of(0, ESTIMATE, index, self.updates)
+            made[index] = self._moved(self.units[index], known, index, sizes, weight, step, ok, draw)
+        for index, state in made.items():
+            self.units[index].state = state
         if self.rule.balance:
-            self._balance(True)
+            yield from self._balance(True)
         elif (self.updates + 1) % BALANCE_EVERY == 0:
-            self._balance(False)
+            yield from self._balance(False)
+
+    def _sums(self, unit: Any, own: Images, index: int, step: float) -> Sums:
+        """R, S where the normaliser takes it, and what else depends on all fibres."""
+        GA, GB, norm = unit.gram(own.A), unit.gram(own.B), self.norms[index]
+        S, fixed = (GA + GB, unit.fixed(own.A) + unit.fixed(own.B)) if norm == "second" else (None, None)
+        whole = None if self.left is not None else own
+        R = self._signs(unit, GA - GB, own, step) if norm == "entry" else GA - GB
+        top = R.amax().clamp_min(0) if unit is self.left and R.numel() else self._zero()
+        return Sums(R, S, fixed, unit.r_max(R), top, (own.A.norm(), own.B.norm()), whole)
+
+    def _over_rows(self, sums: Dict[int, Sums]) -> Generator[Ask, Ask, Dict[int, Sums]]:
+        """What each process has of its rows becomes what there is of all: sums of the factors that all rows share, and
+        maxima of the first, whose entries stay where their rows are."""
+        if self.left is None:
+            return sums
+        ask = Ask([], [], [])
+        for index, own in sums.items():
+            unit = self.units[index]
+            if unit is self.left:
+                ask.maxima.extend([own.largest, own.top, self._zero() if own.S is None else peak(own.S)])
+            else:
+                ask.sums.append(unit.packed(own.R))
+                ask.sums.extend([] if own.S is None else [unit.packed(own.S), own.fixed])
+            ask.norms.extend(own.norms)
+        known = yield ask
+        added, maxima, norms = map(iter, known)
+        made: Dict[int, Sums] = {}
+        for index, own in sums.items():
+            unit, both = self.units[index], (next(norms), next(norms))
+            if unit is self.left:
+                made[index] = own._replace(largest=next(maxima), top=next(maxima), S=next(maxima), norms=both)
+                continue
+            R = unit.unpacked(next(added))
+            S, fixed = (None, None) if own.S is None else (unit.unpacked(next(added)), next(added))
+            made[index] = Sums(R, S, fixed, unit.r_max(R), own.top, both, None)
+        return made
 
     def _moved(
-        self, unit: Any, own: Images, index: int, sizes: Any, weight: Tensor, step: float, ok: Tensor, draw: Stream
+        self, unit: Any, own: Sums, index: int, sizes: Any, weight: Tensor, step: float, ok: Tensor, draw: Stream
     ) -> List[Tensor]:
-        GA, GB = unit.gram(own.A), unit.gram(own.B)
-        R = GA - GB
-        norm = self.norms[index]
+        R, largest, norm = own.R, own.largest, self.norms[index]
         if norm == "entry":
-            R = self._signs(unit, R, own, step)
-            largest = R.abs().amax()
             c = torch.full_like(largest, step)
         else:
-            largest = unit.r_max(R)
-            c = self._factor(norm, unit, R, GA + GB, own, index, largest, weight, step, ok, draw)
+            c = self._factor(norm, unit, own, index, weight, step, ok, draw)
         moves = ok & (largest > 0)
         if norm != "entry":
-            sane = torch.isfinite(c) & (c * largest * unit.mix < 1e9) & unit.inside(c, R)
-            if sizes is not None:
-                sane = sane & ~self._vanishing(unit, own, largest, c, sizes)
+            inside = c * own.top < 1 if unit is self.left else unit.inside(c, R)
+            sane = torch.isfinite(c) & (c * largest * unit.mix < 1e9) & inside
+            if self.rule.images == "whitened":
+                sane = sane & ~self._vanishing(index, own.norms, largest, c, sizes)
             self.skipped = self.skipped + (moves & ~sane)
             moves = moves & sane
         state = unit.state
@@ -234,17 +299,18 @@ class NativeFit:
         return [torch.where(moves, new, old) for new, old in zip(state, unit.state)]
 
     def _factor(
-        self, norm: str, unit: Any, R: Any, S: Any, own: Images, index: int, largest: Tensor, weight: Tensor,
-        step: float, ok: Tensor, draw: Stream,
-    ) -> Tensor:  # fmt: skip
+        self, norm: str, unit: Any, own: Sums, index: int, weight: Tensor, step: float, ok: Tensor, draw: Stream
+    ) -> Tensor:
         if norm == "none":
             return 2 * step * weight
         if norm == "max":
-            return step / largest
-        if norm == "spectral":
-            return step / unit.spectral(R, own, -1)
-        size = weight * (unit.norm(S, own, draw) + unit.fixed(own.A) + unit.fixed(own.B))
-        return step / self.keep_running(index, 0, size, ok) * weight
+            return step / own.largest
+        if unit is self.left:  # its spectral norm is its largest entry
+            size = own.largest if norm == "spectral" else own.S + own.fixed
+        else:
+            size = unit.spectral(own.R, own.images, -1) if norm == "spectral" else (
+                unit.norm(own.S, own.images, draw) + own.fixed)  # fmt: skip
+        return step / size if norm == "spectral" else step / self.keep_running(index, 0, weight * size, ok) * weight
 
     def keep_running(self, index: int, part: int, size: Tensor, ok: Tensor) -> Tensor:
         """L <- max(decay L + (1 - decay) size, size)."""
@@ -264,17 +330,18 @@ class NativeFit:
         stops = stops | ((sign > 0) & ((q * (1 - step) < info.tiny) | ((q <= low) & (b == 0))))
         return torch.where(stops, torch.zeros_like(sign), sign)
 
-    def _balance(self, exactly: bool) -> None:
+    def _balance(self, exactly: bool) -> Update:
         for kron in _krons(self.root):
-            kron.balance(exactly)
+            known = yield Ask(maxima=kron.largest_of_factors())
+            kron.balance(exactly, known.maxima)
 
-    def _keep_in_range(self) -> None:
+    def _keep_in_range(self) -> Update:
         """Units whose largest entry is near the limits of what can be squared are scaled back by a power of two."""
-        for unit, share in zip(self.units, self.shares):
-            if not unit.can_rescale:
-                continue
+        held = [(unit, share) for unit, share in zip(self.units, self.shares) if unit.can_rescale]
+        known = yield Ask(maxima=[unit.largest() for unit, _ in held])
+        for (unit, share), largest in zip(held, known.maxima):
             limit = self.limits.entry / share
-            log = torch.log2(unit.largest())
+            log = torch.log2(largest)
             shift = torch.where(log > limit, -4 * torch.ones_like(log), torch.zeros_like(log))
             shift = torch.where(log < -limit, 4 * torch.ones_like(log), shift)
             unit.rescale(torch.exp2(shift))

@@ -31,6 +31,11 @@ def energies(X: Tensor) -> Tensor:
     return (X * X).sum((0, 2))
 
 
+def peak(X: Tensor) -> Tensor:
+    """max |X|; 0 where there is none."""
+    return X.abs().amax() if X.numel() else X.new_zeros(())
+
+
 def as_rows(X: Tensor) -> Tensor:
     """[n, all fibres]."""
     return X.permute(1, 0, 2).reshape(X.shape[1], -1)
@@ -68,10 +73,17 @@ class Leaf:
         return torch.zeros((), dtype=self.dtype, device=self.device)
 
     def largest(self) -> Tensor:
-        return self.state[0].abs().amax()
+        return peak(self.state[0])
 
     def rescale(self, c: Tensor) -> None:
         self.state = [x * c for x in self.state]
+
+    def packed(self, R: Tensor) -> Tensor:
+        """R as a vector without what is zero or there twice, and back."""
+        return R.reshape(-1)
+
+    def unpacked(self, packed: Tensor) -> Tensor:
+        return packed
 
     # Where every Q is symmetric, or the group is commutative:
 
@@ -96,7 +108,7 @@ class Leaf:
         raise NotImplementedError
 
     def r_max(self, R: Any) -> Tensor:
-        return R.abs().amax()
+        return peak(R)
 
     def spectral(self, R: Any, images: Images, sign: int) -> Tensor:
         return self.r_max(R)
@@ -126,6 +138,9 @@ class Scale(Leaf):
 
     def gram(self, X: Tensor) -> Tensor:
         return (X * X).sum() / self.n
+
+    def unpacked(self, packed: Tensor) -> Tensor:
+        return packed[0]
 
     def inside(self, c: Tensor, R: Tensor) -> Tensor:
         return c * R < 1

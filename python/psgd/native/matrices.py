@@ -1,7 +1,7 @@
 """Groups whose Q is kept as a square matrix: triangular, dense and block matrices."""
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, List, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -28,6 +28,9 @@ class Matrix(Leaf):
         rows = as_rows(X)
         return self.algebra(rows @ rows.t())
 
+    def unpacked(self, packed: Tensor) -> Tensor:
+        return packed.view(self.n, self.n)
+
     def spectral(self, R: Tensor, images: Images, sign: int) -> Tensor:
         sizes = R.abs()
         return bound(sizes.sum(1), sizes.sum(0), (R * R).sum())
@@ -49,6 +52,19 @@ class Tri(Matrix):
 
     def algebra(self, S: Tensor) -> Tensor:
         return S.tril() if self.lower else S.triu()
+
+    def packed(self, R: Tensor) -> Tensor:
+        row, column = self._triangle()
+        return R[row, column]
+
+    def unpacked(self, packed: Tensor) -> Tensor:
+        R = packed.new_zeros((self.n, self.n))
+        R[self._triangle()] = packed
+        return R
+
+    def _triangle(self) -> Tuple[Tensor, Tensor]:
+        row, column = torch.triu_indices(self.n, self.n, device=self.device)
+        return (column, row) if self.lower else (row, column)
 
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         Q = self.state[0].t() if transpose else self.state[0]
@@ -87,7 +103,19 @@ class Dense(Matrix):
             return super().spectral(R, images, sign)
         return _norm_of_two(images.A.reshape(-1), images.B.reshape(-1), sign)
 
+    def packed(self, R: Tensor) -> Tensor:
+        row, column = torch.triu_indices(self.n, self.n, device=self.device)
+        return R[row, column]
+
+    def unpacked(self, packed: Tensor) -> Tensor:
+        row, column = torch.triu_indices(self.n, self.n, device=self.device)
+        R = packed.new_empty((self.n, self.n))
+        R[row, column] = R[column, row] = packed
+        return R
+
     def norm(self, S: Tensor, images: Images, draw: Stream) -> Tensor:
+        if images is None:  # they are spread over processes, and many
+            return norm_estimate(S, draw)
         if images.columns == 1:
             return _norm_of_two(images.A.reshape(-1), images.B.reshape(-1), 1)
         if images.columns <= FEW:

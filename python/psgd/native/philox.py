@@ -42,30 +42,37 @@ class Stream(NamedTuple):
         first, second = (_rounds((lane, 0, *self.high), *self.key)[0] for lane in (0, 1))
         return (((first << 32 | second) >> 12) + 0.5) * 2.0**-52
 
-    def words(self, blocks: int, device: Any) -> List[Tensor]:
-        """The four words of each of the first so many blocks of 128 bits."""
-        at = torch.arange(blocks, dtype=torch.int64, device=device)
+    def words(self, blocks: int, device: Any, first: int = 0) -> List[Tensor]:
+        """The four words of each of so many blocks of 128 bits."""
+        at = torch.arange(first, first + blocks, dtype=torch.int64, device=device)
         zero = torch.zeros((), dtype=torch.int64, device=device)
         return _rounds([at & _WORD, at >> 32, zero + self.high[0], zero + self.high[1]], *self.key)
 
-    def bits(self, count: int, device: Any) -> Tensor:
-        """The first count entries as 32 bits each."""
-        tiles = (count + 4 * _LANES - 1) // (4 * _LANES)
-        words = [word.expand(tiles * _LANES).view(tiles, 1, _LANES) for word in self.words(tiles * _LANES, device)]
-        return torch.cat(words, 1).reshape(-1)[:count]
+    def bits(self, count: int, device: Any, start: int = 0) -> Tensor:
+        """count entries from start on as 32 bits each."""
+        first, tiles = _tiles(start, count, 4 * _LANES)
+        words = self.words(tiles * _LANES, device, first * _LANES)
+        made = torch.cat([word.expand(tiles * _LANES).view(tiles, 1, _LANES) for word in words], 1).reshape(-1)
+        return made[start - first * 4 * _LANES :][:count]
 
-    def normal(self, count: int, dtype: torch.dtype, device: Any) -> Tensor:
-        """The first count normal deviates."""
+    def normal(self, count: int, dtype: torch.dtype, device: Any, start: int = 0) -> Tensor:
+        """count normal deviates from entry start on."""
         double = dtype == torch.float64
         tile = 2 * _LANES if double else 4 * _LANES
-        tiles = (count + tile - 1) // tile
-        w = self.words(tiles * _LANES, device)
+        first, tiles = _tiles(start, count, tile)
+        w = self.words(tiles * _LANES, device, first * _LANES)
         if double:
             pairs = [_box_muller_f64(*w)]
         else:
             pairs = [_box_muller_f32(w[0], w[1]), _box_muller_f32(w[2], w[3])]
         lanes = [part.view(tiles, 1, _LANES) for pair in pairs for part in pair]
-        return torch.cat(lanes, 1).reshape(-1)[:count].to(dtype)
+        return torch.cat(lanes, 1).reshape(-1)[start - first * tile :][:count].to(dtype)
+
+
+def _tiles(start: int, count: int, tile: int) -> Tuple[int, int]:
+    """The first tile that entries are in, and how many there are."""
+    first = start // tile
+    return first, -(-(start + count) // tile) - first
 
 
 def _turned(r: Tensor, t: Tensor, quadrant: Tensor) -> Tuple[Tensor, Tensor]:

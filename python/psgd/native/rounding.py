@@ -12,16 +12,19 @@ from .philox import ROUND, Stream
 HALVES = (torch.bfloat16, torch.float16)
 
 
-def _random16(seed: int, tensor: int, step: int, count: int, device: torch.device) -> Tensor:
-    """16 bits each, two from an entry of the stream."""
-    bits = Stream.of(seed, ROUND, tensor, step).bits((count + 1) // 2, device)
-    return torch.stack([bits & 0xFFFF, bits >> 16], 1).reshape(-1)[:count].to(torch.int32)
+def _random16(seed: int, tensor: int, step: int, start: int, count: int, device: torch.device) -> Tensor:
+    """16 bits each, two from an entry of the stream: entry 2 k has the low ones of entry k."""
+    first = start // 2
+    bits = Stream.of(seed, ROUND, tensor, step).bits((start + count + 1) // 2 - first, device, first)
+    return torch.stack([bits & 0xFFFF, bits >> 16], 1).reshape(-1)[start % 2 :][:count].to(torch.int32)
 
 
-def round_stochastically(x: Tensor, dtype: torch.dtype, seed: int, tensor: int, step: int) -> Tensor:
-    """float32 to a half type."""
+def round_stochastically(
+    x: Tensor, dtype: torch.dtype, seed: int, tensor: int, step: int, start: int = 0
+) -> Tensor:
+    """float32 to a half type. start: the entry of the tensor with which x begins."""
     bits = x.contiguous().view(torch.int32)
-    random = _random16(seed, tensor, step, x.numel(), x.device).view(x.shape)
+    random = _random16(seed, tensor, step, start, x.numel(), x.device).view(x.shape)
     if dtype == torch.bfloat16:
         made = ((bits + random) & ~0xFFFF).view(torch.float32)
         return torch.where(torch.isfinite(made), made, x).to(dtype)

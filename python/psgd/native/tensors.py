@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from .._options import options_of
 from .._sharded import own_part
 from .._units import Unit
 from .fit import NativeFit
+from .leaves import peak
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 
@@ -60,7 +61,7 @@ class NativeView:
 
 
 class NativeList:
-    native = True
+    native, sharded = True, False
 
     def __init__(
         self,
@@ -81,9 +82,13 @@ class NativeList:
         self.averages: Dict[int, Tensor] = {}
         self.v: Dict[int, Tensor] = {}
         self.loaded: Dict[int, Dict[str, Tensor]] = {}
+        self.fits: Dict[int, NativeFit] = {}
         self.follow_options()
-        settings, specs = self.settings, choose(units)
-        self.fits = [NativeFit(spec, unit.shape, self.dtype, self.device, settings) for spec, unit in zip(specs, units)]
+        self._make_fits(choose(units))
+
+    def _make_fits(self, specs: Sequence[str]) -> None:
+        for i, (spec, unit) in enumerate(zip(specs, self.units)):
+            self.fits[i] = NativeFit(spec, unit.shape, self.dtype, self.device, self.settings)
 
     # --- options
 
@@ -110,7 +115,7 @@ class NativeList:
             self._refuse_change(before, made)
         self.seen, self.settings = given, made
         self.pairs = int(made["pairs"])
-        for fit in getattr(self, "fits", ()):
+        for fit in self.fits.values():
             fit.step = float(made["step"])
         self._numbers()
 
@@ -181,32 +186,43 @@ class NativeList:
                 continue
             if any(grad is not None and grad.layout is not torch.strided for grad in grads):
                 raise UnsupportedError(f"{unit.name} has a sparse gradient, which takes parameters on the CPU")
-            entry = {"g": unit.join(grads)}
+            entry = {"g": self._joined(unit, grads)}
             if sign < 0:
                 entry["g"] = -entry["g"]
             hs = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
             if self._due(i) and any(h is not None for each in hs for h in each):
-                entry["h"] = torch.stack([unit.join(each) for each in hs])
+                entry["h"] = torch.stack([self._joined(unit, each) for each in hs])
             self.loaded[i] = entry
         return bool(self.loaded)
 
+    def _joined(self, unit: Unit, tensors: Sequence[Optional[Tensor]]) -> Tensor:
+        """Tensors in the shapes of a unit's parameters as one."""
+        return unit.join(tensors)
+
+    def _peaks(self, tensors: Sequence[Tensor]) -> Tensor:
+        """max |entry| of each."""
+        return torch.stack([peak(x) for x in tensors])
+
+    def _norms(self, tensors: Sequence[Tensor]) -> Tensor:
+        """The norm of each."""
+        return torch.stack([x.norm() for x in tensors])
+
     def sound(self) -> Tensor:
         """A flag on the device: everything that was loaded is finite."""
-        sizes = [x.abs().amax() for entry in self.loaded.values() for x in entry.values() if x.numel()]
-        return torch.isfinite(torch.stack(sizes)).all()
+        return torch.isfinite(self._peaks([x for entry in self.loaded.values() for x in entry.values()])).all()
 
     def step(self, ok: Tensor) -> None:
-        rate, directions, thetas = self._rate(), {}, {}
+        rate = self._rate()
         self._clip_gradients()
         with torch.no_grad():
-            for i, entry in self.loaded.items():
-                thetas[i] = self.units[i].join([p.detach() for p in self.units[i].params])
-                directions[i] = self._direction(i, entry, thetas[i], ok)
-            fine = ok & torch.isfinite(torch.stack([d.abs().amax() for d in directions.values()])).all()
+            thetas = {i: self._joined(self.units[i], [p.detach() for p in self.units[i].params]) for i in self.loaded}
+            directions = self._directions(thetas, ok)
+            fine = ok & torch.isfinite(self._peaks(list(directions.values()))).all()
             factor = self._clip(directions, thetas)
-            for i, d in directions.items():
-                made = (1 - rate * self.decay) * thetas[i] - (rate * factor) * d
-                self._store(i, torch.where(fine & torch.isfinite(made).all(), made, thetas[i]))
+            made = {i: (1 - rate * self.decay) * thetas[i] - (rate * factor) * d for i, d in directions.items()}
+            fits = fine & torch.isfinite(self._peaks(list(made.values())))
+            for place, i in enumerate(made):
+                self._store(i, torch.where(fits[place], made[i], thetas[i]))
                 self.steps[i] += 1
         taken = fine.to(self.taken.dtype)
         if len(self.loaded) == len(self.units):
@@ -221,32 +237,47 @@ class NativeList:
 
     def _clip_gradients(self) -> None:
         if self.clip_gradient > 0:
-            norm = torch.stack([entry["g"].norm() for entry in self.loaded.values()]).norm()
+            norm = self._norms([entry["g"] for entry in self.loaded.values()]).norm()
             factor = (self.clip_gradient / norm).clamp_max(1)
             for entry in self.loaded.values():
                 entry["g"] = entry["g"] * factor
 
-    def _direction(self, index: int, entry: Mapping[str, Tensor], theta: Tensor, ok: Tensor) -> Tensor:
-        """P m, after the fit where that is due."""
-        g, fit = entry["g"], self.fits[index]
-        if self.l2 > 0:
-            g = g + self.l2 * theta
-        m = self._average(index, g, ok) if self.momentum > 0 else g
-        if self._due(index):
-            step = float(self.settings["step"]) * self._schedule("step", self.steps[index])
-            if not self.newton:
-                whitened = m if self.settings["whiten"] == "momentum" else g
-                fit.update(self._normal(index, 1), whitened, ok, step)
-            elif "h" in entry:
-                h = entry["h"] + self.l2 * self.v[index] if self.l2 > 0 else entry["h"]
-                fit.update(self.v[index], h, ok, step)
+    def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
+        """P m of each tensor that was loaded, after the fit where that is due."""
+        made = {}
+        for i, entry in self.loaded.items():
+            g = self._regularised(entry["g"], thetas[i])
+            m = self._averaged(i, g, ok)
+            pair = self._pair(i, g, m, entry.get("h"))
+            if pair is not None:
+                self.fits[i].update(*pair, ok, self._fit_rate(i))
+            made[i] = self._applied(i, m)
+        return made
+
+    def _regularised(self, g: Tensor, theta: Tensor) -> Tensor:
+        return g + self.l2 * theta if self.l2 > 0 else g
+
+    def _pair(self, index: int, g: Tensor, m: Tensor, h: Optional[Tensor]) -> Optional[Tuple[Tensor, Tensor]]:
+        """v and h of a fit that is due."""
+        if not self._due(index):
+            return None
+        if not self.newton:
+            return self._normal(index, 1), m if self.settings["whiten"] == "momentum" else g
+        return None if h is None else (self.v[index], self._regularised(h, self.v[index]))
+
+    def _fit_rate(self, index: int) -> float:
+        return float(self.settings["step"]) * self._schedule("step", self.steps[index])
+
+    def _applied(self, index: int, m: Tensor) -> Tensor:
         what = self.settings["apply"].lower()
-        d = fit.apply(m, "p2" if what == "inverse-fisher" else what)
+        d = self.fits[index].apply(m, "p2" if what == "inverse-fisher" else what)
         return d / float(self.settings["batch"]) if what == "inverse-fisher" else d
 
-    def _average(self, index: int, g: Tensor, ok: Tensor) -> Tensor:
+    def _averaged(self, index: int, g: Tensor, ok: Tensor) -> Tensor:
         """The moving average of the gradient, divided by 1 - momentum^t so that it starts without bias."""
         beta = self.momentum
+        if beta == 0:
+            return g
         old = self.averages.get(index)
         old = torch.zeros_like(g) if old is None else old
         new = beta * old + (1 - beta) * g
@@ -259,20 +290,23 @@ class NativeList:
         """Clips the directions; returns the factor that the limits over all tensors ask for."""
         if not (self.clip or self.clip_element or self.clip_rms or self.clip_relative):
             return 1.0
-        for i, d in directions.items():
-            if self.clip_element > 0:
-                d = d.clamp(-self.clip_element, self.clip_element)
-            if self.clip_rms > 0:
-                d = d * _factor(self.clip_rms, (d * d).mean().sqrt())
-            directions[i] = d
-        norm = torch.stack([d.norm() for d in directions.values()]).norm()
+        if self.clip_element > 0:
+            for i, d in directions.items():
+                directions[i] = d.clamp(-self.clip_element, self.clip_element)
+        norms, counts = self._norms(list(directions.values())), [math.prod(self.units[i].shape) for i in directions]
+        if self.clip_rms > 0:
+            factors = _factor(self.clip_rms, norms / norms.new_tensor(counts).sqrt())
+            for place, i in enumerate(directions):
+                directions[i] = directions[i] * factors[place]
+            norms = norms * factors
+        norm = norms.norm()
         factor = torch.ones_like(norm)
         if self.clip > 0:
             total = sum(math.prod(unit.shape) for unit in self.units)
             factor = _factor(self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1), norm)
         if self.clip_relative > 0:
-            root = math.sqrt(sum(d.numel() for d in directions.values()))
-            rms = torch.stack([theta.norm() for theta in thetas.values()]).norm() / root
+            root = math.sqrt(sum(counts))
+            rms = self._norms(list(thetas.values())).norm() / root
             start = torch.where(rms > 0, rms, norm * factor / root)
             self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
             limit = self.clip_relative * root * (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
@@ -281,10 +315,10 @@ class NativeList:
 
     def _store(self, index: int, whole: Tensor) -> None:
         unit = self.units[index]
-        for place, (part, p) in enumerate(zip(unit.split(whole), unit.params)):
-            if p.dtype in HALVES:
-                tensor = 2 * (self.first + index) + place
-                part = round_stochastically(part, p.dtype, self.seed, tensor, self.step_count)
+        half = unit.params[0].dtype
+        if half in HALVES:
+            whole = round_stochastically(whole, half, self.seed, self.first + index, self.step_count)
+        for part, p in zip(unit.split(whole), unit.params):
             p.copy_(own_part(part, p))
 
     # --- what people look at, and state
@@ -300,19 +334,23 @@ class NativeList:
 
     def health(self) -> List[Dict[str, Any]]:
         rows = []
-        for unit, fit in zip(self.units, self.fits):
+        for i, fit in self.fits.items():
+            unit = self.units[i]
             name = unit.name[len("parameter ") :] if unit.name.startswith("parameter ") else unit.name
-            condition = float(torch.linalg.cond(fit.Q().double().cpu())) if fit.n <= 512 else None
             rows.append({
                 "name": name, "shape": fit.shape, "group": fit.spec, "updates": fit.updates,
-                "skipped": int(fit.skipped), "condition": condition, "criterion": None,
+                "skipped": int(fit.skipped), "condition": self._condition(i), "criterion": None,
             })  # fmt: skip
         return rows
+
+    def _condition(self, index: int) -> Optional[float]:
+        fit = self.fits[index]
+        return float(torch.linalg.cond(fit.Q().double().cpu())) if fit.n <= 512 else None
 
     def states(self) -> Dict[int, bytearray]:
         """Of each tensor, as bytes: torch would cast anything else to the dtype of the parameter."""
         made = {}
-        for i, fit in enumerate(self.fits):
+        for i, fit in self.fits.items():
             own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
             own += [self.averages[i]] if i in self.averages else []
             to = io.BytesIO()
