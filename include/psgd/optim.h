@@ -42,7 +42,12 @@ const char *psgd_method_name(int index);
 const char *psgd_method_summary(int index);
 
 /* options may be NULL: names are those of psgd_optimizer_option, which include those of psgd_precond_create.
- * Tensors, specs, names and options need not outlive the call. */
+ * Tensors, specs, names and options need not outlive the call.
+ *
+ * dtype PSGD_BF16 or PSGD_F16: parameters, gradients, v and h are arrays of that type. State and arithmetic are f32,
+ * and a step rounds the new parameters up or down at random, so that steps below the spacing of the type are not lost;
+ * the bits are a function of (seed, tensor, step, entry). Saved state is that of f32. bind, iterate, observe and
+ * position are refused. */
 psgd_status psgd_optimizer_create(const psgd_context *context, const char *method, int tensor_count,
                                   const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options,
                                   psgd_optimizer **optimizer);

@@ -16,12 +16,13 @@ enum { RNG_LANES = 16 };
 
 /* What a stream is for: streams of different purposes have nothing in common. */
 typedef enum rng_purpose {
-    RNG_PROBE,   /* v of a fit */
-    RNG_INIT,    /* starting parameters */
-    RNG_DATA,    /* synthetic data and problems */
-    RNG_SHUFFLE, /* the order of examples */
-    RNG_NOISE,   /* noise on inputs, dropout */
-    RNG_ESTIMATE /* the vectors with which norms are estimated */
+    RNG_PROBE,    /* v of a fit */
+    RNG_INIT,     /* starting parameters */
+    RNG_DATA,     /* synthetic data and problems */
+    RNG_SHUFFLE,  /* the order of examples */
+    RNG_NOISE,    /* noise on inputs, dropout */
+    RNG_ESTIMATE, /* the vectors with which norms are estimated */
+    RNG_ROUND     /* stochastic rounding */
 } rng_purpose;
 
 typedef struct rng_stream {

@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/workspace.h"
+#include "optim/half.h"
 #include "optim/ranks.h"
 #include "precond/precond.h"
 #include <psgd/optim.h>
@@ -112,7 +113,7 @@ typedef struct optim_counters {
 
 struct psgd_optimizer {
     const psgd_context *context;
-    psgd_dtype dtype;
+    psgd_dtype dtype; /* of its state: f32 or f64 */
     optim_settings settings;
     optim_settings with_products; /* that take the place of settings when an objective with products is bound */
     bool undecided;               /* between the criteria: nobody has named one */
@@ -142,6 +143,8 @@ struct psgd_optimizer {
     psgd_objective objective;
     void *closure;                                          /* slab for the arrays below */
     void **gradient, **v, **h, **spare, **pair_v, **pair_h; /* [part_count] each; pair_*: pairs of them */
+
+    optim_half *half; /* NULL: the caller's arrays are of dtype */
 };
 
 static inline bool optim_uses_products(const psgd_optimizer *self)

@@ -77,7 +77,11 @@ psgd_status psgd_optimizer_draw(const psgd_optimizer *self, int tensor, void *v)
     if (!self || !v || tensor < 0 || tensor >= self->part_count) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "draw needs an optimizer, one of its tensors (not %d) and v", tensor);
     }
-    OPTIM_CALL(self, draw, self, tensor, NULL, v);
+    if (self->half) {
+        psgd__half_draw(self, tensor, NULL, v);
+    } else {
+        OPTIM_CALL(self, draw, self, tensor, NULL, v);
+    }
     return PSGD_OK;
 }
 
@@ -95,6 +99,7 @@ psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t cou
                           "activations",
                           self->kind->name);
     }
+    PSGD_TRY(psgd__half_refuse(self, "psgd_optimizer_observe"));
     return OPTIM_CALL(self, observe, self, tensor, count, activations, output_gradients);
 }
 
@@ -119,6 +124,7 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *obje
     if (!self || !objective || !objective->gradient) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "bind needs an optimizer and an objective with a gradient");
     }
+    PSGD_TRY(psgd__half_refuse(self, "psgd_optimizer_bind"));
     if (self->undecided && objective->product && self->now.step == 0) decide(self);
     int64_t size = (int64_t)psgd_dtype_size(self->dtype), pairs = self->settings.fit.pairs;
     int64_t copies[LISTS] = {1, pairs, pairs, 1, 0, 0}, lists = LISTS * self->part_count * (int64_t)sizeof(void *);
@@ -158,6 +164,7 @@ psgd_status psgd_optimizer_iterate(psgd_optimizer *self, void *const *theta, dou
 psgd_status psgd_optimizer_position(const psgd_optimizer *self, const void *const *theta, void *const *position)
 {
     if (!self) return psgd__fail(PSGD_ERR_ARGUMENT, "position needs an optimizer");
+    PSGD_TRY(psgd__half_refuse(self, "psgd_optimizer_position"));
     PSGD_TRY(check_list(self, theta, "theta"));
     PSGD_TRY(check_list(self, (const void *const *)position, "position"));
     OPTIM_CALL(self, position, self, theta, position);

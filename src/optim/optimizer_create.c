@@ -1,5 +1,6 @@
 /* Methods and their options by name, and the life of an optimizer. */
 #include "optim/optim.h"
+#include "core/half.h"
 #include "la/pool.h"
 #include "la/isa.h"
 
@@ -247,7 +248,7 @@ static psgd_status create_joint(psgd_optimizer *self)
 }
 
 static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int type, int tensor_count,
-                         const psgd_tensor *tensors, const psgd_options *options)
+                         const psgd_tensor *tensors, psgd_dtype dtype, const psgd_options *options)
 {
     PSGD_TRY(read_settings(self, type, options));
     if (!psgd__options_find(options, "momentum")) {
@@ -268,6 +269,7 @@ static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int 
     PSGD_TRY(OPTIM_CALL(self, build, self, method));
     PSGD_TRY(OPTIM_CALL(self, build_clip, self));
     PSGD_TRY(psgd__ranks_build(self));
+    PSGD_TRY(psgd__half_build(self, dtype));
     return OPTIM_CALL(self, build_rows, self);
 }
 
@@ -278,21 +280,21 @@ static psgd_status create(const psgd_context *context, psgd_comm *comm, const ch
     if (!method || !tensors || tensor_count < 1) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "an optimizer needs a method and at least one tensor");
     }
-    PSGD_TRY(psgd__check_dtype(dtype));
+    if (!psgd__is_half(dtype)) PSGD_TRY(psgd__check_dtype(dtype));
     PSGD_TRY(psgd__isa_check());
     int index, type;
     PSGD_TRY(find_method(method, &index, &type));
     psgd_optimizer *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for an optimizer");
     self->context = self->work.context = context;
-    self->dtype = dtype;
+    self->dtype = psgd__is_half(dtype) ? PSGD_F32 : dtype;
     self->kind = psgd__method_kind_f64(index);
     self->now.best_validation = HUGE_VAL;
     self->now.plateau = 1;
     self->now.first_rms = -1;
     if (self->kind->fits) self->work.slices = la_threads() < tensor_count ? la_threads() : tensor_count;
 
-    psgd_status status = build(self, comm, index, type, tensor_count, tensors, options);
+    psgd_status status = build(self, comm, index, type, tensor_count, tensors, dtype, options);
     if (status != PSGD_OK) {
         psgd_optimizer_free(self);
         return status;
@@ -327,6 +329,7 @@ void psgd_optimizer_free(psgd_optimizer *self)
 {
     if (!self) return;
     psgd__ranks_free(self);
+    psgd__half_free(self);
     for (int i = 0; i < self->part_count; i++) psgd_precond_free(self->parts[i].precond);
     psgd_precond_free(self->joint);
     psgd_plan_free(self->plan);

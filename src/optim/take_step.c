@@ -99,9 +99,14 @@ psgd_status psgd_optimizer_step_rows(psgd_optimizer *self, void *const *theta, c
         }
         some += rows && rows[i];
     }
-    PSGD_TRY(psgd__ranks_sum(self, &gradient, &h));
-    return some ? OPTIM_CALL(self, step_rows, self, theta, rows, gradient, v, h)
-                : OPTIM_CALL(self, step, self, theta, gradient, v, h);
+    half_lists in = {theta, gradient, v, h};
+    int64_t step = self->now.step, skipped = self->now.skipped;
+    if (self->half) in = psgd__half_lists(self, rows, in);
+    PSGD_TRY(psgd__ranks_sum(self, &in.gradient, &in.h));
+    PSGD_TRY(some ? OPTIM_CALL(self, step_rows, self, in.theta, rows, in.gradient, in.v, in.h)
+                  : OPTIM_CALL(self, step, self, in.theta, in.gradient, in.v, in.h));
+    if (self->half && self->now.skipped == skipped) psgd__half_store(self, rows, step, theta);
+    return PSGD_OK;
 }
 
 psgd_status psgd_optimizer_step(psgd_optimizer *self, void *const *theta, const void *const *gradient,
@@ -114,7 +119,9 @@ psgd_status psgd_optimizer_check(const psgd_optimizer *self, const psgd_rows *co
                                  const void *const *v, const void *const *h)
 {
     PSGD_TRY(check_step(self, rows, gradient, v, h));
-    return OPTIM_CALL(self, check, self, rows, gradient, v, h);
+    half_lists in = {NULL, gradient, v, h};
+    if (self->half) in = psgd__half_lists(self, rows, in);
+    return OPTIM_CALL(self, check, self, rows, in.gradient, in.v, in.h);
 }
 
 psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
@@ -124,6 +131,10 @@ psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, con
                           tensor);
     }
     PSGD_TRY(check_rows(self, tensor, rows));
-    OPTIM_CALL(self, draw, self, tensor, rows, v);
+    if (self->half) {
+        psgd__half_draw(self, tensor, rows, v);
+    } else {
+        OPTIM_CALL(self, draw, self, tensor, rows, v);
+    }
     return PSGD_OK;
 }
