@@ -72,12 +72,17 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
         tensor.spec = None if unit.spec is None else c_text(unit.spec, "group")
         tensor.ndim, tensor.shape, tensor.rows = len(unit.shape), c_shape(unit.shape), unit.rows
         tensor.name = c_text(unit.name, "name")
-    code, name = dtype_code(units[0].dtype), c_text(method, "method")
+    code, name = _array_code(units[0].array_dtype), c_text(method, "method")
     with option_list(owner, options) as given:
         status = lib.psgd_optimizer_create(owner, name, count, tensors, code, given, byref(made))
     handle = Handle(made, context, lib.psgd_optimizer_free)
     finish(context, status)
     return handle
+
+
+def _array_code(dtype: torch.dtype) -> int:
+    """What psgd_dtype calls the type of parameters."""
+    return {torch.bfloat16: 2, torch.float16: 3}.get(dtype) or dtype_code(dtype)
 
 
 def choose_specs(group: Mapping[str, Any], units: Sequence[Unit]) -> List[str]:
@@ -191,12 +196,12 @@ class TensorList:
         if self.seen["integrate"]:
             return None
         if index in self.last:
-            v, h = unit.array("v", self.pairs)[0], self.last[index]
+            v, h = (x.to(unit.dtype) for x in (unit.array("v", self.pairs)[0], self.last[index]))
             value = view.criterion(v[0].view(view.shape), h.reshape(-1, *view.shape)[0].contiguous())
         elif self.group["criterion"] != "newton" and all(g is None or g.layout is torch.strided for g in grads):
             if all(g is None for g in grads):
                 return None
-            h = unit.gather([grads], "health").reshape(view.shape).contiguous()
+            h = unit.gather([grads], "health").to(unit.dtype).reshape(view.shape).contiguous()
             v = torch.empty(view.shape, dtype=unit.dtype)
             check(lib.psgd_normal_fill(dtype_code(unit.dtype), 1, index, 0, 0, v.numel(), v.data_ptr()))
             value = view.criterion(v, h)
@@ -219,11 +224,7 @@ class TensorList:
         unit = self.units[index]
         room, views = unit.array("v", self.pairs)
         check(lib.psgd_optimizer_draw(self.handle.value, index, room.data_ptr()))
-        half = unit.params[0].dtype
-        if half is unit.dtype:
-            return views
-        room.copy_(room.to(half))  # the pair is of the v that the product is with
-        return [[part.to(half) for part in parts] for parts in views]
+        return views
 
     def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
         """Fills the pointer lists from the gradients and Hv by id of the parameter, for each pair. False where no
@@ -240,7 +241,7 @@ class TensorList:
             if all(grad is None or grad.layout is torch.strided for grad in grads):
                 g = unit.gather([grads], "gradient", negate=bool(self.group.get("maximize")))
             else:
-                index, g = self._rows_of(grads, unit.dtype)
+                index, g = self._rows_of(grads, unit.array_dtype)
                 g = -g if self.group.get("maximize") else g
                 if len(index) > unit.rows:
                     self._make_room(i, len(index))
@@ -295,8 +296,7 @@ class TensorList:
         status = lib.psgd_optimizer_step_rows(handle, at.theta, at.rows, at.gradient, at.v, at.h)
         finish(self.context, status)
         for index in self.copied:
-            step = lib.psgd_optimizer_steps(handle) - 1
-            self.units[index].scatter("theta", int(self.seen["seed"] or 0), self.first + index, step)
+            self.units[index].scatter("theta")
         torch._foreach_zero_(self.touched)  # empty views: autograd learns that the parameters were written to
         if lib.psgd_optimizer_skipped(handle) == before:
             return ""

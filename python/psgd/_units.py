@@ -12,7 +12,7 @@ from ._errors import SpecError
 from ._sharded import Shards, is_sharded, own_part, shards_of, whole
 from .context import Context
 from .group import Group
-from .native.rounding import HALVES, round_stochastically
+from .native.rounding import HALVES
 
 GroupChoice = Union[None, str, Mapping[str, str], Callable[[str, Tuple[int, ...]], str]]
 
@@ -22,7 +22,8 @@ class Unit:
 
     def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], spec: Optional[str], name: str) -> None:
         self.params, self.shape, self.spec, self.name = list(params), shape, spec, name
-        self.dtype = torch.float32 if params[0].dtype in HALVES else params[0].dtype  # of state and steps
+        self.array_dtype = params[0].dtype  # of what the C optimizer reads and writes; parameters may change theirs
+        self.dtype = torch.float32 if self.array_dtype in HALVES else self.array_dtype  # of state and steps
         self.rows = 0  # room for the rows of a row-sparse gradient; 0: all gradients were whole
         self._arrays: Dict[str, Tuple[Tensor, List[List[Tensor]]]] = {}
 
@@ -34,7 +35,7 @@ class Unit:
     def array(self, what: str, count: int = 1) -> Tuple[Tensor, List[List[Tensor]]]:
         """Room for a number of arrays of the unit's shape, and views of each in the shapes of the parameters."""
         if what not in self._arrays or len(self._arrays[what][1]) != count:
-            room = torch.empty((count, *self.shape), dtype=self.dtype)
+            room = torch.empty((count, *self.shape), dtype=self.array_dtype)
             self._arrays[what] = room, [self.split(whole) for whole in room]
         return self._arrays[what]
 
@@ -54,7 +55,7 @@ class Unit:
         a copy. None counts as zeros."""
         first = lists[0][0]
         if len(lists) == 1 and len(self.params) == 1 and first is not None and not negate:
-            if first.is_contiguous() and first.dtype is self.dtype and first.is_cpu and not is_sharded(first):
+            if first.is_contiguous() and first.dtype is self.array_dtype and first.is_cpu and not is_sharded(first):
                 return first
         room, views = self.array(what, len(lists))
         for parts, tensors in zip(views, lists):
@@ -62,11 +63,9 @@ class Unit:
                 part.zero_() if tensor is None else part.copy_(whole(tensor))
         return room.neg_() if negate else room
 
-    def scatter(self, what: str, seed: int, tensor: int, step: int) -> None:
-        """From what gather copied back into the parameters; half types are rounded stochastically."""
-        for place, (part, param) in enumerate(zip(self.array(what)[1][0], self.params)):
-            if param.dtype in HALVES:
-                part = round_stochastically(part, param.dtype, seed, 2 * tensor + place, step)
+    def scatter(self, what: str) -> None:
+        """From what gather copied back into the parameters."""
+        for part, param in zip(self.array(what)[1][0], self.params):
             param.copy_(own_part(part, param))
 
 

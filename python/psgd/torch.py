@@ -181,7 +181,7 @@ class PSGD(torch.optim.Optimizer):
                 unit.take_rows(int(rows), group)
             p = unit.params[0]
             shards = shards_for(group, unit.params)
-            key = unit.dtype, p.device, is_native(group, p) or shards is not None, shards
+            key = unit.array_dtype, p.device, is_native(group, p) or shards is not None, shards
             by_dtype.setdefault(key, []).append(unit)
         lists: List[Any] = []
         for (_, _, native, shards), units in by_dtype.items():

@@ -58,8 +58,7 @@ def test_shards_move_as_the_whole(runs, case, world):
 @pytest.mark.parametrize("world", [2, 4])
 @pytest.mark.parametrize("case", list(CASES))
 def test_a_checkpoint_resumes_on_another_number_of_processes(runs, elsewhere, case, world):
-    if case != "gathered":
-        check([each[case + ", resumed"] for each in elsewhere[world]], runs[1][0][case + ", resumed"])
+    check([each[case + ", resumed"] for each in elsewhere[world]], runs[1][0][case + ", resumed"])
 
 
 def test_copies_of_shards_move_as_the_whole(runs):
@@ -70,8 +69,9 @@ def test_copies_of_shards_move_as_the_whole(runs):
 @pytest.mark.parametrize("world", [2, 4])
 def test_each_owner_alone_holds_its_state(runs, world):
     held = [each["owners, held"] for each in runs[world]]
-    assert sum(held) == 4 and max(held) == 4 // world  # four tensors, shared out evenly
-    assert [each["scan, held"] for each in runs[world]] == [4] * world  # everybody has rows of each
+    assert sum(held) == 4 and min(held) >= 1  # four tensors, each of them once
+    held = [each["scan, held"] for each in runs[world]]
+    assert sum(held) == 2 * world + 2 and min(held) >= 2  # everybody has rows of the weights; the biases have owners
 
 
 @pytest.mark.parametrize("world", [2, 4])

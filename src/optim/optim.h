@@ -11,7 +11,7 @@
 #include "core/dtype.h"
 #include "core/options.h"
 #include "core/workspace.h"
-#include "optim/half.h"
+#include "optim/half_arrays.h"
 #include "optim/ranks.h"
 #include "precond/precond.h"
 #include <psgd/optim.h>

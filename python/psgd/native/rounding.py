@@ -30,6 +30,8 @@ def round_stochastically(
         return torch.where(torch.isfinite(made), made, x).to(dtype)
     normal = ((bits + (random >> 3)) & ~0x1FFF).view(torch.float32)
     # below 2^-14 the spacing is 2^-24 throughout
-    small = torch.floor(x * 2.0**24 + random.to(torch.float32) * 2.0**-16) * 2.0**-24
+    scaled = x * 2.0**24
+    down = torch.floor(scaled)
+    small = torch.copysign((down + (scaled - down >= 1 - random.to(torch.float32) * 2.0**-16)) * 2.0**-24, x)
     made = torch.where(x.abs() < 2.0**-14, small, normal)
     return torch.where(made.abs() <= torch.finfo(dtype).max, made, x).to(dtype)

@@ -2,8 +2,8 @@
  *
  * A step widens the caller's arrays into slabs, is taken there as any step of an f32 optimizer, and rounds the
  * parameters back stochastically, by bits that are a function of (seed, tensor, step, entry). */
-#ifndef PSGD_OPTIM_HALF_H
-#define PSGD_OPTIM_HALF_H
+#ifndef PSGD_OPTIM_HALF_ARRAYS_H
+#define PSGD_OPTIM_HALF_ARRAYS_H
 
 #include <psgd/optim.h>
 #include <psgd/rows.h>

@@ -1,4 +1,4 @@
-#include "optim/half.h"
+#include "optim/half_arrays.h"
 #include "core/half.h"
 #include "optim/optim.h"
 
