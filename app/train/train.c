@@ -45,6 +45,16 @@ static psgd_status write_point(session *s, bool training, const train_score *sco
     return written(s, status);
 }
 
+/* All ranks. The group of a preconditioner, which only its owner has. */
+static psgd_status read_spec(const trainer *self, int tensor, char *spec, size_t room)
+{
+    const psgd_precond *own = psgd_optimizer_precond(self->optimizer, tensor);
+    int owner = psgd_optimizer_owner(self->optimizer, tensor);
+    memset(spec, 0, room);
+    if (own) snprintf(spec, room, "%s", psgd_precond_spec(own));
+    return psgd_comm_broadcast(self->config.comm, owner < 0 ? 0 : owner, (int64_t)room, spec);
+}
+
 static psgd_status write_health(session *s)
 {
     const trainer *self = s->self;
@@ -54,9 +64,9 @@ static psgd_status write_health(session *s)
         if (!psgd_optimizer_precond(self->optimizer, i) && psgd_optimizer_owner(self->optimizer, i) < 0) continue;
         PSGD_TRY(psgd_optimizer_health(self->optimizer, i, &health[0], &health[1], &health[2]));
         metric values[] = {{"updates", health[0]}, {"skipped", health[1]}, {"condition", health[2]}};
-        const psgd_precond *own = psgd_optimizer_precond(self->optimizer, i); /* not on ranks other than its owner */
-        const char *name = psgd_graph_parameter_name(self->task->full.graph, i),
-                   *spec = own ? psgd_precond_spec(own) : "";
+        const char *name = psgd_graph_parameter_name(self->task->full.graph, i);
+        char spec[512];
+        PSGD_TRY(read_spec(self, i, spec, sizeof spec));
         if (s->log && status == PSGD_OK) status = psgd__metrics_health(s->log, when(self), name, spec, values, 3);
     }
     return written(s, status);
