@@ -1,9 +1,11 @@
 /* Messages between ranks by MPI: an exchange is one non-blocking send and receive for each other rank. */
+#define _POSIX_C_SOURCE 200809L
 #include <psgd/mpi.h>
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { PIECE = 1 << 30 }; /* bytes of a message: MPI counts them in an int */
 
@@ -73,12 +75,18 @@ static psgd_status mpi_exchange(void *data, int slot, const psgd_message *out, c
     return status;
 }
 
+/* MPI_Wait would keep a core busy that others may need: a while of that, then short rests. */
 static psgd_status mpi_wait(void *data, int slot)
 {
+    enum { TRIES = 2000 };
     mpi_rank *self = data;
     const mpi_slot *s = &self->slots[slot];
-    int code = MPI_SUCCESS;
-    for (int i = 0; i < s->count && code == MPI_SUCCESS; i++) code = MPI_Wait(&s->requests[i], MPI_STATUS_IGNORE);
+    const struct timespec rest = {.tv_nsec = 20000};
+    int code = MPI_SUCCESS, tries = 0;
+    for (int i = 0, done = 0; i < s->count && code == MPI_SUCCESS; i += done) {
+        code = MPI_Test(&s->requests[i], &done, MPI_STATUS_IGNORE);
+        if (!done && tries++ > TRIES) nanosleep(&rest, NULL);
+    }
     return check(code, "exchange messages");
 }
 
@@ -96,11 +104,10 @@ static void mpi_free(void *data)
     free(self);
 }
 
-static const psgd_comm_ops mpi_ops = {
-    .exchange = mpi_exchange,
-    .wait = mpi_wait,
-    .stop = mpi_stop,
-    .free = mpi_free,
+/* By whether MPI may be called from another thread. */
+static const psgd_comm_ops mpi_ops[2] = {
+    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free},
+    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .any_thread = 1},
 };
 
 psgd_status psgd_mpi_comm(const psgd_context *context, MPI_Comm communicator, psgd_comm **comm)
@@ -118,7 +125,10 @@ psgd_status psgd_mpi_comm(const psgd_context *context, MPI_Comm communicator, ps
         MPI_Comm_set_errhandler(self->communicator, MPI_ERRORS_RETURN);
         MPI_Comm_rank(self->communicator, &self->rank);
         MPI_Comm_size(self->communicator, &self->size);
-        return psgd_comm_create(context, self->rank, self->size, &mpi_ops, self, comm);
+        int level = MPI_THREAD_SINGLE;
+        MPI_Query_thread(&level);
+        const psgd_comm_ops *ops = &mpi_ops[level >= MPI_THREAD_SERIALIZED];
+        return psgd_comm_create(context, self->rank, self->size, ops, self, comm);
     }
     mpi_free(self);
     return status;

@@ -27,6 +27,7 @@ static const struct {
     {"block", REF_BLOCK, REF_BLOCKL},
     {"sum", REF_SUM, REF_SUM},
     {"kron", REF_KRON, REF_KRON},
+    {"tiles", REF_TILES, REF_TILES},
 };
 
 static void skip(const char **at)
@@ -76,6 +77,18 @@ static ref_node *parse(const char **at, bool transposed)
     }
     if (!node) abort();
     if (**at != '(') return node;
+    if (node->kind == REF_TILES) {
+        node->text = *at + 1;
+        node->turned = transposed;
+        ++*at;
+        ref_free(parse(at, transposed));
+        *at = strchr(*at, ',');
+        node->down = strtoll(*at + 1, (char **)at, 10);
+        *at = strchr(*at, ',');
+        node->across = strtoll(*at + 1, (char **)at, 10);
+        *at = strchr(*at, ')') + 1;
+        return node;
+    }
     do {
         ++*at;
         ref_node *child = node->child[node->child_count++] = parse(at, transposed);
@@ -118,15 +131,66 @@ static void size_down(ref_node *node, int64_t n)
     }
 }
 
-ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape)
+static ref_node *fit(const char *spec, bool transposed, int ndim, const int64_t *shape);
+
+/* Rows and columns are shared out one by one, so that the first parts have one more. */
+static void cut(ref_node *node, const int64_t *shape)
 {
-    ref_node *root = parse(&spec, false);
+    int64_t at = 0, row = 0;
+    node->n = shape[0] * shape[1];
+    node->fibres = 1;
+    for (int64_t i = 0; i < node->down; i++) {
+        int64_t rows = (shape[0] + node->down - 1 - i) / node->down, column = 0;
+        for (int64_t j = 0; j < node->across; j++) {
+            int64_t columns = (shape[1] + node->across - 1 - j) / node->across;
+            node->child[node->child_count++] = fit(node->text, node->turned, 2, (int64_t[]){rows, columns});
+            for (int64_t e = 0; e < rows * columns; e++) {
+                node->order[at++] = (row + e / columns) * shape[1] + column + e % columns;
+            }
+            column += columns;
+        }
+        row += rows;
+    }
+}
+
+static ref_node *fit(const char *spec, bool transposed, int ndim, const int64_t *shape)
+{
+    ref_node *root = parse(&spec, transposed);
     int64_t n = 1;
     for (int i = 0; i < ndim; i++) n *= shape[i];
+    if (root->kind == REF_TILES) {
+        cut(root, shape);
+        return root;
+    }
     for (int i = 0; root->kind == REF_KRON && i < ndim; i++) root->child[i]->n = shape[i];
     size_up(root);
     size_down(root, n);
     return root;
+}
+
+ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape)
+{
+    return fit(spec, false, ndim, shape);
+}
+
+double *ref_tile_rows(const ref_node *tiles, const double *X, int64_t k)
+{
+    double *Y = matrix(tiles->n, k);
+    for (int64_t i = 0; i < tiles->n; i++) memcpy(Y + i * k, X + tiles->order[i] * k, (size_t)k * sizeof(double));
+    return Y;
+}
+
+double *ref_tile_matrix(const ref_node *tiles, const double *Q, bool back)
+{
+    int64_t n = tiles->n;
+    double *Y = matrix(n, n);
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t j = 0; j < n; j++) {
+            int64_t there = tiles->order[i] * n + tiles->order[j], here = i * n + j;
+            Y[back ? there : here] = Q[back ? here : there];
+        }
+    }
+    return Y;
 }
 
 void ref_free(ref_node *node)
@@ -392,6 +456,29 @@ static void step_unit(ref_node *node, const double *A, int64_t ka, const double 
     for (int64_t i = 0; i < n * n; i++) E[i] = (i / n == i % n) - E[i];
 }
 
+/* Tiles share nothing, the numbers of their units included. */
+static void step_tiles(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
+                       double *E)
+{
+    int64_t n = node->n, at = 0;
+    double *a = ref_tile_rows(node, A, ka), *b = ref_tile_rows(node, B, kb), *all = matrix(n, n);
+    for (int p = 0; p < node->child_count; p++) {
+        int64_t m = node->child[p]->n;
+        double *part = matrix(m, m);
+        o->unit = 0;
+        ref_step(node->child[p], a + at * ka, ka, b + at * kb, kb, o, part);
+        for (int64_t i = 0; i < m; i++) memcpy(all + (at + i) * n + at, part + i * m, (size_t)m * sizeof(double));
+        free(part);
+        at += m;
+    }
+    double *back = ref_tile_matrix(node, all, true);
+    memcpy(E, back, (size_t)(n * n) * sizeof(double));
+    free(a);
+    free(b);
+    free(all);
+    free(back);
+}
+
 static void step_sum(ref_node *node, const double *A, int64_t ka, const double *B, int64_t kb, ref_options *o,
                      double *E)
 {
@@ -459,6 +546,8 @@ void ref_step(ref_node *node, const double *A, int64_t ka, const double *B, int6
         step_sum(node, A, ka, B, kb, o, E);
     } else if (node->kind == REF_KRON) {
         step_kron(node, A, ka, B, kb, o, E);
+    } else if (node->kind == REF_TILES) {
+        step_tiles(node, A, ka, B, kb, o, E);
     } else {
         step_unit(node, A, ka, B, kb, o, E);
     }
@@ -523,6 +612,12 @@ static double outside(const ref_node *node, const double *Q, int64_t ld, bool sc
     int64_t n = node->n;
     double worst = 0;
     if (node->kind == REF_KRON) return outside_kron(node, Q, ld);
+    if (node->kind == REF_TILES) { /* only at the root: ld is n */
+        double *tiles = ref_tile_matrix(node, Q, false);
+        worst = outside_block(node, tiles, n, scaled);
+        free(tiles);
+        return worst;
+    }
     if (node->child_count) return outside_block(node, Q, ld, scaled);
     bool multiple = node->kind == REF_SCALE || node->kind == REF_IDENTITY;
     bool corner = node->kind == REF_BNORM || node->kind == REF_BNORML;

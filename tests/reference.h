@@ -21,7 +21,8 @@ typedef enum ref_kind {
     REF_BLOCK, /* [A C; 0 B] */
     REF_BLOCKL /* [A 0; C B] */,
     REF_SUM,
-    REF_KRON
+    REF_KRON,
+    REF_TILES
 } ref_kind;
 
 typedef struct ref_node {
@@ -30,7 +31,11 @@ typedef struct ref_node {
     int64_t fibres; /* n-long fibres in one tensor */
     int child_count;
     struct ref_node *child[32];
-    double running; /* of the normaliser second, where this node is a unit */
+    double running;   /* of the normaliser second, where this node is a unit */
+    const char *text; /* tiles: of the group of a tile, and how many there are */
+    bool turned;
+    int64_t down, across;
+    int64_t order[256]; /* tiles: the entry of the matrix that stands at each place, tile after tile */
 } ref_node;
 
 typedef enum ref_norm { REF_MAX, REF_SPECTRAL, REF_SECOND, REF_NONE, REF_AUTO } ref_norm;
@@ -55,6 +60,10 @@ typedef struct ref_options {
 ref_node *ref_parse(const char *spec, int ndim, const int64_t *shape);
 void ref_free(ref_node *node);
 bool ref_unprotected(const ref_node *node);
+
+/* Rows of X (n x k) in the order of the tiles, or back; and of a matrix n x n, rows and columns. Free it. */
+double *ref_tile_rows(const ref_node *tiles, const double *X, int64_t k);
+double *ref_tile_matrix(const ref_node *tiles, const double *Q, bool back);
 
 /* E such that the update is Q <- E Q. A is n x a_count and B n x b_count, row-major: the images of all h and all v. */
 void ref_step(ref_node *node, const double *A, int64_t a_count, const double *B, int64_t b_count, ref_options *options,

@@ -96,6 +96,32 @@ static void move_unit(ref_node *node, const double *Q, const double *A, int64_t 
     free(QB);
 }
 
+static void move_tiles(ref_node *node, const double *Q, const double *A, int64_t ka, const double *B, int64_t kb,
+                       ref_options *o, double *after)
+{
+    int64_t n = node->n, at = 0;
+    double *a = ref_tile_rows(node, A, ka), *b = ref_tile_rows(node, B, kb), *all = matrix(n, n);
+    double *q = ref_tile_matrix(node, Q, false);
+    for (int p = 0; p < node->child_count; p++) {
+        int64_t m = node->child[p]->n;
+        double *part = matrix(m, m), *moved = matrix(m, m);
+        for (int64_t i = 0; i < m; i++) memcpy(part + i * m, q + (at + i) * n + at, (size_t)m * sizeof(double));
+        o->unit = 0;
+        ref_move(node->child[p], part, a + at * ka, ka, b + at * kb, kb, o, moved);
+        for (int64_t i = 0; i < m; i++) memcpy(all + (at + i) * n + at, moved + i * m, (size_t)m * sizeof(double));
+        free(part);
+        free(moved);
+        at += m;
+    }
+    double *back = ref_tile_matrix(node, all, true);
+    memcpy(after, back, (size_t)(n * n) * sizeof(double));
+    free(a);
+    free(b);
+    free(all);
+    free(q);
+    free(back);
+}
+
 static void move_sum(ref_node *node, const double *Q, const double *A, int64_t ka, const double *B, int64_t kb,
                      ref_options *o, double *after)
 {
@@ -167,6 +193,8 @@ void ref_move(ref_node *node, const double *Q, const double *A, int64_t ka, cons
         move_sum(node, Q, A, ka, B, kb, o, after);
     } else if (node->kind == REF_KRON) {
         move_kron(node, Q, A, ka, B, kb, o, after);
+    } else if (node->kind == REF_TILES) {
+        move_tiles(node, Q, A, ka, B, kb, o, after);
     } else {
         move_unit(node, Q, A, ka, B, kb, o, after);
     }

@@ -42,6 +42,11 @@ const instance instances[] = {
     {"kron", "sum(kron(tri:3,tri:4),diag:5)", 1, {17}},
     {"kron", "kron(sum(kron(tri:2,diag:3),norm:2),tril)", 2, {8, 3}},
     {"kron", "kron(t(block(diag:2,tri)),sum(bnorm:3,scale:4))", 2, {5, 7}},
+    {"tiles", "tiles(diag,2,3)", 2, {4, 6}},
+    {"tiles", "tiles(kron(tri,dense),2,2)", 2, {5, 7}},
+    {"tiles", "tiles(kron(dense,dense),1,2)", 2, {3, 8}},
+    {"tiles", "t(tiles(block(tri:3,norm),3,1))", 2, {7, 3}},
+    {"tiles", "tiles(scan,2,2)", 2, {5, 9}},
     {"scan", "scan", 2, {4, 6}},
     {"scan", "t(scan)", 2, {4, 6}},
     {"scaw", "scaw", 2, {6, 4}},
@@ -180,6 +185,18 @@ int random_spec(uint64_t *seed, int64_t limit, char spec[SPEC_ROOM], int64_t sha
     if (turned) put(&w, "t(");
     if (ndim == 2 && random_below(seed, 10) == 0) {
         put(&w, random_below(seed, 2) ? "scan" : "scaw");
+    } else if (ndim == 2 && n <= 256 && random_below(seed, 8) == 0) {
+        char counts[64];
+        int64_t down = 1 + random_below(seed, shape[0] < 3 ? shape[0] : 3);
+        int64_t across = 1 + random_below(seed, shape[1] < 3 ? shape[1] : 3);
+        bool kron = random_below(seed, 2);
+        put(&w, kron ? "tiles(kron(" : "tiles(");
+        put_leaf(&w);
+        if (kron) put(&w, ",");
+        if (kron) put_leaf(&w);
+        snprintf(counts, sizeof counts, ",%lld,%lld)", (long long)down, (long long)across);
+        put(&w, kron ? ")" : "");
+        put(&w, counts);
     } else if (random_below(seed, 3)) {
         here.krons = 1;
         put(&w, "kron(");

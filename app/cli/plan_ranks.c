@@ -39,19 +39,50 @@ static psgd_status read_rates(const cli_args *args, rates *to)
     return PSGD_OK;
 }
 
-static psgd_status read_units(const plan_tensors *t, unit *units, double *costs)
+/* What may have an owner: tensors, and tiles of those whose group is tiles. */
+typedef struct unit_list {
+    unit *units;
+    double *costs;
+    int *owners;
+    int count;
+} unit_list;
+
+static psgd_status count_units(const plan_tensors *t, unit_list *list)
+{
+    for (int i = 0; i < t->count; i++) {
+        int tiles;
+        PSGD_TRY(psgd_group_tiles(t->context, t->specs[i], t->ndim[i], t->shapes[i], t->dtype, 0, NULL, &tiles));
+        list->count += tiles;
+    }
+    list->units = calloc((size_t)list->count, sizeof *list->units);
+    list->costs = calloc((size_t)list->count, sizeof *list->costs);
+    list->owners = calloc((size_t)list->count, sizeof *list->owners);
+    return list->units && list->costs && list->owners ? PSGD_OK
+                                                      : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a plan");
+}
+
+/* As in the library, tiles have owners where the first, which is the largest, is not cheap. */
+static psgd_status read_units(const plan_tensors *t, unit_list *list)
 {
     double element = (double)psgd_dtype_size(t->dtype);
-    for (int i = 0; i < t->count; i++) {
-        int64_t bytes;
-        double update, apply, n = 1;
-        PSGD_TRY(psgd_group_cost(t->context, t->specs[i], t->ndim[i], t->shapes[i], t->dtype, NULL, &bytes, &update,
-                                 NULL, &apply, NULL));
-        for (int k = 0; k < t->ndim[i]; k++) n *= (double)t->shapes[i][k];
-        units[i] = (unit){.n = n * element, .q = (double)bytes, .work = update + apply};
-        costs[i] = units[i].work > cheap * n ? units[i].work : 0;
+    psgd_tile *tiles = calloc((size_t)list->count, sizeof *tiles);
+    psgd_status status = tiles ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a plan");
+    int at = 0;
+    for (int i = 0; i < t->count && status == PSGD_OK; i++) {
+        int count = 0;
+        status = psgd_group_tiles(t->context, t->specs[i], t->ndim[i], t->shapes[i], t->dtype, list->count, tiles,
+                                  &count);
+        bool dear = false;
+        for (int k = 0; k < count && status == PSGD_OK; k++, at++) {
+            double n = (double)tiles[k].rows * (double)tiles[k].columns;
+            double work = tiles[k].update_flops + tiles[k].apply_flops;
+            dear = dear || work > cheap * n;
+            list->units[at] = (unit){.n = n * element, .q = (double)tiles[k].bytes, .work = work};
+            list->costs[at] = dear ? work : 0;
+        }
     }
-    return PSGD_OK;
+    free(tiles);
+    return status;
 }
 
 static double smaller(double a, double b)
@@ -107,22 +138,20 @@ psgd_status cli_plan_ranks(const cli_args *args, const plan_tensors *t, int64_t 
     rates rate;
     if (ranks < 1 || ranks > 1 << 20) return cli_wrong_use("--ranks is from 1 to 1048576");
     PSGD_TRY(read_rates(args, &rate));
-    unit *units = calloc((size_t)t->count, sizeof *units);
-    double *costs = calloc((size_t)t->count, sizeof *costs);
-    int *owners = calloc((size_t)t->count, sizeof *owners);
-    psgd_status status = units && costs && owners ? read_units(t, units, costs)
-                                                  : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a plan");
+    unit_list list = {0};
+    psgd_status status = count_units(t, &list);
+    if (status == PSGD_OK) status = read_units(t, &list);
     if (status == PSGD_OK) {
         printf("\n%6s %18s %18s %12s %12s %12s %12s\n", "ranks", "bytes of Q, max", "bytes moved, max", "gradient ms",
                "messages ms", "fit ms", "step ms");
     }
     for (int64_t r = 1; status == PSGD_OK && r <= ranks; r = r < ranks && 2 * r > ranks ? ranks : 2 * r) {
-        psgd_comm_owners((int)r, t->count, costs, owners);
-        for (int i = 0; i < t->count; i++) units[i].owner = owners[i];
-        show_ranks(units, t->count, (int)r, &rate);
+        psgd_comm_owners((int)r, list.count, list.costs, list.owners);
+        for (int i = 0; i < list.count; i++) list.units[i].owner = list.owners[i];
+        show_ranks(list.units, list.count, (int)r, &rate);
     }
-    free(units);
-    free(costs);
-    free(owners);
+    free(list.units);
+    free(list.costs);
+    free(list.owners);
     return status;
 }

@@ -31,7 +31,7 @@ psgd_status cli_comm_open(void)
 {
     int level;
     if (!ranks_started()) return PSGD_OK;
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
     PSGD_TRY(psgd_mpi_comm(NULL, MPI_COMM_WORLD, &world));
     if (psgd_comm_rank(world) > 0 && !freopen("/dev/null", "w", stdout)) {
         return psgd__fail(PSGD_ERR_IO, "/dev/null cannot be opened");

@@ -79,6 +79,15 @@ void cli_report_reading(const trainer *self, FILE *lines)
             (long long)reading.passed_over, reading.first_bad);
 }
 
+static void report_messages(const trainer *self, FILE *lines)
+{
+    double seconds, waited;
+    psgd__trainer_messages(self, &seconds, &waited);
+    if (seconds <= 0) return;
+    fprintf(lines, "sums over %d ranks: %.3g s, of which %.0f %% were hidden behind the backward pass\n",
+            psgd_comm_size(cli_comm()), seconds, waited < seconds ? 100 * (1 - waited / seconds) : 0);
+}
+
 psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
 {
     view shown = {.lines = lines};
@@ -95,5 +104,6 @@ psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)
     psgd__progress_end(&shown.bar);
     psgd__trainer_watch_scores(self, NULL, NULL);
     if (status == PSGD_OK) cli_report_reading(self, lines);
+    if (status == PSGD_OK) report_messages(self, lines);
     return status;
 }

@@ -160,6 +160,53 @@ static void add(const trainer *self, int64_t i, int64_t count, double weight, vo
     memcpy(term, part[0], bytes);
 }
 
+/* Elements from .. from + count - 1 of term. */
+static void add_range(const trainer *self, int64_t i, int64_t from, int64_t count, double weight, char *term,
+                      void *const *part)
+{
+    int64_t at = from * (int64_t)psgd_dtype_size(self->config.dtype);
+    void *ranges[MAX_DEPTH] = {NULL};
+    for (int k = 0; k < MAX_DEPTH && part[k]; k++) ranges[k] = (char *)part[k] + at;
+    add(self, i, count, weight, term + at, ranges);
+}
+
+/* The last micro-batch of this rank, whose gradients complete the sums of the others. */
+typedef struct last_one {
+    trainer *self;
+    const task_piece *piece;
+    int64_t h_size;
+} last_one;
+
+/* Before the first gradient all ranks know that none of them has failed: what is ready then will be summed. */
+static psgd_status on_final(void *data, int parameter)
+{
+    const last_one *last = data;
+    trainer *self = last->self;
+    micro_batches *m = self->micro;
+    if (parameter < 0) {
+        self->agreed = true;
+        return psgd_comm_agree(self->config.comm, PSGD_OK);
+    }
+    const psgd_graph *graph = last->piece->full->graph;
+    const int64_t *shape = psgd_graph_parameter_shape(graph, parameter);
+    int64_t from = psgd_graph_parameter_offset(graph, parameter), count = shape[0] * shape[1];
+    add_range(self, m->own - 1, from, count, last->piece->weight, self->gradient, m->gradient);
+    if (last->h_size > 0) add_range(self, m->own - 1, from, count, last->piece->hv_weight, self->h, m->h);
+    return psgd_optimizer_ready(self->optimizer, parameter, self->gradient_list[parameter],
+                                last->h_size > 0 ? self->h_list[parameter] : NULL);
+}
+
+/* Its run, and what is added by the way. */
+static psgd_status run_last(trainer *self, micro_run run, const task_piece *piece, const void *theta, const void *v,
+                            int64_t h_size, double *loss)
+{
+    last_one last = {self, piece, h_size};
+    PSGD_TRY(psgd_graph_on_final(piece->full->graph, on_final, &last));
+    psgd_status status = run(self, piece, theta, v, loss);
+    psgd_graph_on_final(piece->full->graph, NULL, NULL);
+    return status;
+}
+
 psgd_status psgd__micro_evaluate(trainer *self, micro_run run, const void *theta, const void *v, int64_t h_size,
                                  double *loss)
 {
@@ -183,11 +230,12 @@ psgd_status psgd__micro_evaluate(trainer *self, micro_run run, const void *theta
         PSGD_TRY(t->ops->load(t, self->now.step, &piece));
         psgd_graph_set_step(piece.full->graph, seed, step);
         psgd_graph_set_step(piece.part->graph, seed, step);
-        PSGD_TRY(run(self, &piece, theta, v, &own));
+        bool last = self->overlaps && i + 1 == m->own;
+        PSGD_TRY(last ? run_last(self, run, &piece, theta, v, h_size, &own) : run(self, &piece, theta, v, &own));
         own *= piece.weight;
         psgd_tree_add(PSGD_F64, 1, i, &own, loss_part);
-        add(self, i, self->parameters, piece.weight, self->gradient, m->gradient);
-        if (h_size > 0) add(self, i, h_size, piece.hv_weight, self->h, m->h);
+        if (!last) add(self, i, self->parameters, piece.weight, self->gradient, m->gradient);
+        if (!last && h_size > 0) add(self, i, h_size, piece.hv_weight, self->h, m->h);
         if (t->carries) keep_state(self, i, &piece);
     }
     psgd_tree_end(PSGD_F64, 1, m->own, loss_part);

@@ -45,19 +45,14 @@ static psgd_status write_point(session *s, bool training, const train_score *sco
     return written(s, status);
 }
 
-/* Of a preconditioner that only its owner has. */
-static psgd_status read_health(const trainer *self, int tensor, double health[3])
+/* All ranks. The group of a preconditioner, which only its owner has. */
+static psgd_status read_spec(const trainer *self, int tensor, char *spec, size_t room)
 {
-    const psgd_precond *precond = psgd_optimizer_precond(self->optimizer, tensor);
+    const psgd_precond *own = psgd_optimizer_precond(self->optimizer, tensor);
     int owner = psgd_optimizer_owner(self->optimizer, tensor);
-    psgd_status status = PSGD_OK;
-    if (precond) {
-        health[0] = (double)psgd_precond_updates(precond);
-        health[1] = (double)psgd_precond_skipped(precond);
-        status = psgd_precond_condition(precond, &health[2]);
-    }
-    PSGD_TRY(psgd_comm_agree(self->config.comm, status));
-    return psgd_comm_broadcast(self->config.comm, owner < 0 ? 0 : owner, 3 * sizeof health[0], health);
+    memset(spec, 0, room);
+    if (own) snprintf(spec, room, "%s", psgd_precond_spec(own));
+    return psgd_comm_broadcast(self->config.comm, owner < 0 ? 0 : owner, (int64_t)room, spec);
 }
 
 static psgd_status write_health(session *s)
@@ -67,11 +62,11 @@ static psgd_status write_health(session *s)
     for (int i = 0; i < self->tensors; i++) {
         double health[3];
         if (!psgd_optimizer_precond(self->optimizer, i) && psgd_optimizer_owner(self->optimizer, i) < 0) continue;
-        PSGD_TRY(read_health(self, i, health));
+        PSGD_TRY(psgd_optimizer_health(self->optimizer, i, &health[0], &health[1], &health[2]));
         metric values[] = {{"updates", health[0]}, {"skipped", health[1]}, {"condition", health[2]}};
-        const psgd_precond *own = psgd_optimizer_precond(self->optimizer, i); /* not on ranks other than its owner */
-        const char *name = psgd_graph_parameter_name(self->task->full.graph, i),
-                   *spec = own ? psgd_precond_spec(own) : "";
+        const char *name = psgd_graph_parameter_name(self->task->full.graph, i);
+        char spec[512];
+        PSGD_TRY(read_spec(self, i, spec, sizeof spec));
         if (s->log && status == PSGD_OK) status = psgd__metrics_health(s->log, when(self), name, spec, values, 3);
     }
     return written(s, status);

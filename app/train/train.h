@@ -85,6 +85,10 @@ typedef struct train_reading {
 } train_reading;
 train_reading psgd__trainer_reading(const trainer *self);
 
+/* Over ranks: seconds of this session in which sums went on behind the backward pass, and those that steps have waited
+ * for; both 0 where there are none. */
+void psgd__trainer_messages(const trainer *self, double *seconds, double *waited);
+
 /* An estimate of the bytes that a run needs. */
 double psgd__trainer_memory(const trainer *self);
 

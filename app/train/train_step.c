@@ -73,6 +73,8 @@ static psgd_status step_with_gradients(trainer *self, double *loss)
         rows[i] = &found[i];
     }
     psgd_status status;
+    self->overlaps = self->micro && psgd_comm_size(comm) > 1 && self->pairs == 1;
+    self->agreed = false;
     if (psgd_optimizer_wants_product(self->optimizer)) {
         status = draw(self, rows);
         if (status == PSGD_OK) {
@@ -81,10 +83,11 @@ static psgd_status step_with_gradients(trainer *self, double *loss)
     } else {
         status = psgd__micro_evaluate(self, run_gradient, self->theta, NULL, 0, loss);
     }
-    PSGD_TRY(psgd_comm_agree(comm, status));
-    PSGD_TRY(psgd_comm_sum(comm, PSGD_F64, 1, loss));
-    return psgd_optimizer_step_rows(self->optimizer, self->theta_list, rows, (const void *const *)self->gradient_list,
-                                    (const void *const *)self->v_list, (const void *const *)self->h_list);
+    self->overlaps = false;
+    PSGD_TRY(self->agreed ? status : psgd_comm_agree(comm, status));
+    PSGD_TRY(psgd_optimizer_step_rows(self->optimizer, self->theta_list, rows, (const void *const *)self->gradient_list,
+                                      (const void *const *)self->v_list, (const void *const *)self->h_list));
+    return psgd_comm_sum(comm, PSGD_F64, 1, loss);
 }
 
 /* The optimizer's own calls, for methods that search and for finite differences of gradients. v and h are free then: v

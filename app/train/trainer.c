@@ -329,6 +329,11 @@ void psgd__trainer_watch_scores(trainer *self, void (*scored)(void *data, int64_
     self->task->scored_data = data;
 }
 
+void psgd__trainer_messages(const trainer *self, double *seconds, double *waited)
+{
+    if (psgd_optimizer_messages(self->optimizer, seconds, waited) != PSGD_OK) *seconds = *waited = 0;
+}
+
 train_reading psgd__trainer_reading(const trainer *self)
 {
     const task *t = self->task;

@@ -29,6 +29,7 @@ struct trainer {
     delayed_products *delayed; /* NULL: Hessian-vector products are evaluated in their step */
     int tensors;
     bool by_closure;           /* the optimizer asks for gradients itself */
+    bool overlaps, agreed;     /* on this step: gradients are summed while others are computed; no rank has failed */
     int64_t parameters, pairs; /* elements; pairs (v, Hv) of a step */
     char *slabs;               /* one block for the next five; best: NULL where the task keeps none */
     char *theta, *gradient, *v, *h, *best;

@@ -37,6 +37,8 @@ typedef struct psgd_comm_ops {
     psgd_status (*wait)(void *data, int slot);      /* until everything of that exchange is sent and received */
     void (*stop)(void *data, const char *sentence); /* ends the work of all ranks; may not return */
     void (*free)(void *data);
+    int any_thread; /* 1: exchange and wait may be called from any thread, one at a time; then sums may go on behind the
+                       backward pass (psgd_optimizer_ready) */
 } psgd_comm_ops;
 
 /* A comm over a table of your own; data goes to psgd_comm_ops.free with it, and at once where this fails. */

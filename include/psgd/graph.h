@@ -119,6 +119,12 @@ psgd_status psgd_graph_hessian(psgd_graph *graph, const void *theta, const void 
 typedef void (*psgd_graph_watcher)(void *data, int parameter, int64_t count, const void *inputs, const void *gradients);
 psgd_status psgd_graph_watch(psgd_graph *graph, psgd_graph_watcher watcher, void *data);
 
+/* final is called in the course of psgd_graph_gradient and psgd_graph_hessian: with -1 when the values are known and
+ * gradients begin, then for every parameter when its gradient, and hv, is final, while those of others are still being
+ * computed. A status other than PSGD_OK ends the run with it. NULL: nobody is told. */
+typedef psgd_status (*psgd_graph_final)(void *data, int parameter);
+psgd_status psgd_graph_on_final(psgd_graph *graph, psgd_graph_final final, void *data);
+
 /* The rows of a row parameter that the tokens now in the inputs select. The list belongs to the graph and is valid
  * until the next call or run. psgd_graph_max_rows is the longest that it can get, and 0 for a plain parameter. */
 psgd_status psgd_graph_rows(psgd_graph *graph, int parameter, psgd_rows *rows);

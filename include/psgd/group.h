@@ -23,6 +23,18 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *spec, int n
                             psgd_dtype dtype, int64_t *size, int64_t *bytes, double *update_flops, double *update_bytes,
                             double *apply_flops, double *apply_bytes);
 
+/* The tiles of a matrix under a spec tiles(G,a,b), row by row of tiles: where each lies, bytes of its Q, floating-point
+ * operations of one update and one apply. Any other spec is one tile, the whole tensor as the matrix [first, others].
+ * tiles (may be NULL) has room for that many of them; *count is how many there are. */
+typedef struct psgd_tile {
+    int64_t row, column, rows, columns;
+    int64_t bytes;
+    double update_flops, apply_flops;
+} psgd_tile;
+
+psgd_status psgd_group_tiles(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
+                             psgd_dtype dtype, int room, psgd_tile *tiles, int *count);
+
 /* The spec as a tree, one line per group, with its side and the elements it stores. Free it with psgd_text_free. */
 psgd_status psgd_group_tree(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                             psgd_dtype dtype, char **tree);

@@ -69,8 +69,19 @@ psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *c
                                        int tensor_count, const psgd_tensor *tensors, psgd_dtype dtype,
                                        const psgd_options *options, psgd_optimizer **optimizer);
 
-/* The rank that holds the preconditioner of a tensor; -1 where every rank does, or there is none. */
+/* Overlap, where the comm allows it (psgd_comm_ops.any_thread); nothing happens elsewhere. Before a step, and while
+ * others are still being computed, this rank's share of the gradient of a tensor, and of h on steps that want a
+ * product, is ready to be summed over the ranks: psgd_graph_on_final tells when. The arrays are copied, and passed to
+ * the step again. Once on a step for each tensor, in any order; tensors that were not ready are summed with the step.
+ * Until the step no other call is made with the comm. messages: seconds that such sums have taken so far, and those of
+ * them that steps have waited for; the rest was hidden. */
+psgd_status psgd_optimizer_ready(psgd_optimizer *optimizer, int tensor, const void *gradient, const void *h);
+psgd_status psgd_optimizer_messages(const psgd_optimizer *optimizer, double *seconds, double *waited);
+
+/* The rank that holds the preconditioner of a tensor; -1 where every rank does, there is none, or its tiles (spec
+ * tiles(G,a,b)) have owners of their own. Of a tile, from 0: the rank that holds it. */
 int psgd_optimizer_owner(const psgd_optimizer *optimizer, int tensor);
+int psgd_optimizer_tile_owner(const psgd_optimizer *optimizer, int tensor, int tile);
 
 /* The options, from 0 (psgd/options.h), those of psgd_precond_create last; defaults are those of the method, which may
  * be psgd-newton or psgd-fisher: psgd with that criterion. method NULL: of no method in particular, and options whose
@@ -215,6 +226,11 @@ int psgd_diverged(double first, double loss);
 /* The preconditioner of a tensor, or with the option joint of all of them as one vector; NULL for methods other than
  * psgd, and where another rank owns it. */
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);
+
+/* All ranks. Of the preconditioner of a tensor, whoever holds it or tiles of it: updates, skipped ones, and the
+ * condition number of Q. */
+psgd_status psgd_optimizer_health(const psgd_optimizer *optimizer, int tensor, double *updates, double *skipped,
+                                  double *condition);
 
 #ifdef __cplusplus
 }

@@ -33,6 +33,7 @@ typedef struct thread_rank {
     house *house;
     int rank;
     double seconds, per_byte; /* delay */
+    double free_at;           /* then: when the link has carried what came before */
 } thread_rank;
 
 static post *post_of(house *h, int rank, int slot)
@@ -85,13 +86,16 @@ static psgd_status take(thread_rank *self, int slot, int from)
     return PSGD_OK;
 }
 
-/* What is left of the time that the exchange would take. */
-static void delay(const thread_rank *self, const post *own)
+/* What is left of the time that the exchange would take. Latencies of several exchanges pass together, bytes go one
+ * after the other. */
+static void delay(thread_rank *self, const post *own)
 {
     double bytes = 0;
     if (self->seconds <= 0 && self->per_byte <= 0) return;
     for (int r = 0; r < self->house->size; r++) bytes += r == self->rank ? 0 : (double)own->in[r].bytes;
-    double left = own->began + self->seconds + bytes * self->per_byte - psgd__seconds();
+    double from = own->began > self->free_at ? own->began : self->free_at;
+    self->free_at = from + bytes * self->per_byte;
+    double left = self->free_at + self->seconds - psgd__seconds();
     if (!(left > 0)) return;
     struct timespec time = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
     nanosleep(&time, NULL);
@@ -149,6 +153,7 @@ const psgd_comm_ops psgd__comm_threads = {
     .wait = threads_wait,
     .stop = threads_stop,
     .free = threads_free,
+    .any_thread = 1,
 };
 
 static house *build_house(const psgd_context *context, int size)

@@ -22,6 +22,7 @@ typedef struct graph_parameter {
     int64_t shape[2], offset;
     psgd_node node;
     bool used;
+    int final_after; /* see final.c */
     /* For row parameters: */
     bool by_rows;
     int64_t count, max; /* rows of the last run, and the longest list possible */
@@ -47,6 +48,8 @@ struct psgd_graph {
     psgd_graph_watcher watcher;
     void *watcher_data, *rows; /* rows of inputs; rows of gradients from row_gradients on */
     int64_t row_gradients;
+    psgd_graph_final final;
+    void *final_data;
 };
 
 /* Keeps the first failure for psgd_graph_finish; returns -1. */
@@ -57,6 +60,9 @@ psgd_status psgd__graph_plan(psgd_graph *graph);
 
 /* Calls the watcher for a node whose output gradient is complete. */
 void psgd__graph_show(psgd_graph *graph, const graph_node *node);
+
+/* Tells who asked which gradients are final after this node of the backward pass; -1: before the first. */
+psgd_status psgd__graph_tell(psgd_graph *graph, int node);
 
 /* Row parameters: allocates their lists; fills them from the tokens now in the inputs. */
 psgd_status psgd__graph_plan_rows(psgd_graph *graph);

@@ -60,7 +60,7 @@ static void set_number(psgd_dtype dtype, void *to, double number)
     }
 }
 
-static void backward(psgd_graph *self, const slabs *to)
+static psgd_status backward(psgd_graph *self, const slabs *to)
 {
     size_t number = psgd_dtype_size(self->dtype);
     for (int i = 0; i < self->parameter_count; i++) {
@@ -71,6 +71,8 @@ static void backward(psgd_graph *self, const slabs *to)
         memset(to->gradient + at, 0, bytes);
         if (to->hv) memset(to->hv + at, 0, bytes);
     }
+    if (self->final) PSGD_TRY(self->final(self->final_data, -1));
+    PSGD_TRY(psgd__graph_tell(self, -1));
     psgd_operand *loss = &self->nodes[self->loss].call.output;
     set_number(self->dtype, loss->gradient, 1);
     set_number(self->dtype, loss->tangent_gradient, 0);
@@ -80,7 +82,9 @@ static void backward(psgd_graph *self, const slabs *to)
         if (self->watcher) psgd__graph_show(self, node);
         node->op->backward(&node->call);
         if (to->hv) node->op->tangent_backward(&node->call);
+        PSGD_TRY(psgd__graph_tell(self, i));
     }
+    return PSGD_OK;
 }
 
 static psgd_status run(psgd_graph *self, const slabs *to, double *loss)
@@ -88,7 +92,7 @@ static psgd_status run(psgd_graph *self, const slabs *to, double *loss)
     PSGD_TRY(psgd__graph_find_rows(self));
     bind_slabs(self, to, to->gradient);
     PSGD_TRY(forward(self, to->v));
-    if (to->gradient) backward(self, to);
+    if (to->gradient) PSGD_TRY(backward(self, to));
     const void *value = self->nodes[self->loss].call.output.value;
     *loss = self->dtype == PSGD_F64 ? *(const double *)value : (double)*(const float *)value;
     return PSGD_OK;

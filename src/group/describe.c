@@ -52,6 +52,19 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *source, int
     return PSGD_OK;
 }
 
+psgd_status psgd_group_tiles(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
+                             psgd_dtype dtype, int room, psgd_tile *tiles, int *count)
+{
+    if (!count || (tiles && room < 0)) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_tiles: count is NULL");
+    description d = {.room = tiles ? room : 0, .tiles = tiles};
+    PSGD_TRY(describe(context, source, ndim, shape, dtype, &d));
+    *count = d.tile_count;
+    if (d.tile_count > 1 || d.room < 1) return PSGD_OK;
+    tiles[0].rows = shape[0];
+    for (int k = 1; k < ndim; k++) tiles[0].columns *= shape[k];
+    return PSGD_OK;
+}
+
 psgd_status psgd_group_tree(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                             psgd_dtype dtype, char **tree)
 {

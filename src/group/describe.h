@@ -5,11 +5,14 @@
 #include "core/dtype.h"
 #include "core/text.h"
 #include "group/spec.h"
+#include <psgd/group.h>
 
 typedef struct description {
     int64_t size, bytes;
     double update_flops, update_bytes, apply_flops, apply_bytes;
     text *tree; /* lines are added here; may be NULL */
+    int room, tile_count;
+    psgd_tile *tiles; /* [room]; may be NULL */
 } description;
 
 psgd_status psgd__group_describe_f32(const psgd_context *context, const spec_tree *tree, description *to);

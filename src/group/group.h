@@ -43,6 +43,7 @@ typedef struct group_args {
     bool transposed;   /* the group of the transposes is meant */
     workspace *work;   /* reserve scratch here while creating */
     bool dry;          /* only to be described: no arrays */
+    const bool *here;  /* [tiles] those of a root tiles that this process holds, others are identity; NULL: all */
 } group_args;
 
 /* Base of every group: a diag * is a group *. */
@@ -232,6 +233,7 @@ BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 
 #define psgd__group_create        PSGD_TYPED(psgd__group_create)
 #define psgd__group_parts         PSGD_TYPED(psgd__group_parts)
+#define psgd__group_part          PSGD_TYPED(psgd__group_part)
 #define psgd__group_base          PSGD_TYPED(psgd__group_base)
 #define psgd__group_array         PSGD_TYPED(psgd__group_array)
 #define psgd__group_reals         PSGD_TYPED(psgd__group_reals)
@@ -281,6 +283,9 @@ void psgd__group_free(group *self);
 
 /* For composites: a child for each child of the spec. extra is theirs. On failure the group is freed. */
 psgd_status psgd__group_parts(const group_args *args, group *self, int64_t extra);
+
+/* One of them. */
+psgd_status psgd__group_part(const group_args *args, group **created);
 
 /* Allocates a group whose struct starts with the base and fills that in; NULL after psgd__fail. */
 void *psgd__group_base(const group_args *args, const group_ops *ops, size_t bytes);

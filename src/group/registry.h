@@ -24,6 +24,7 @@
     GROUP(block)                                                                                                       \
     GROUP(sum)                                                                                                         \
     GROUP(kron)                                                                                                        \
+    GROUP(tiles)                                                                                                       \
     GROUP(scan)                                                                                                        \
     GROUP(scaw)                                                                                                        \
     GROUP(lra)                                                                                                         \
@@ -39,15 +40,17 @@ enum { GROUP_MAX_PARTS = 3 };
 typedef enum group_place {
     PLACE_ANYWHERE,
     PLACE_TENSOR, /* it acts on several modes at once: at the root, under t, as a part of a sum */
-    PLACE_VECTOR  /* a family that is not a group: at the root or as a part of a sum */
+    PLACE_VECTOR, /* a family that is not a group: at the root or as a part of a sum */
+    PLACE_MATRIX  /* it needs the shape of a matrix: at the root, under t */
 } group_place;
 
 /* How the sizes of the children follow from the size of the whole. */
 typedef enum group_sizes {
-    SIZES_NONE,    /* no children */
-    SIZES_SAME,    /* one child of the same size */
-    SIZES_ADD,     /* the sizes of the children add up */
-    SIZES_MULTIPLY /* the sizes of the children multiply: one per mode */
+    SIZES_NONE,     /* no children */
+    SIZES_SAME,     /* one child of the same size */
+    SIZES_ADD,      /* the sizes of the children add up */
+    SIZES_MULTIPLY, /* the sizes of the children multiply: one per mode */
+    SIZES_TILES     /* each child acts on a tile of a matrix */
 } group_sizes;
 
 /* What the parser, the help and the tree need to know about a group, whatever the dtype. */

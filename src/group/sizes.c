@@ -16,7 +16,7 @@ static psgd_status own_size(const spec *node, int64_t *size)
 {
     int64_t total = node->kind->sizes == SIZES_MULTIPLY;
     *size = node->size;
-    if (node->kind->sizes == SIZES_NONE) return PSGD_OK;
+    if (node->kind->sizes == SIZES_NONE || node->kind->sizes == SIZES_TILES) return PSGD_OK;
     for (const spec *child = node->first; child; child = child->next) {
         int64_t part;
         PSGD_TRY(own_size(child, &part));
@@ -95,6 +95,7 @@ static psgd_status assign(spec *node, int64_t n)
     node->n = n;
     switch (node->kind->sizes) {
     case SIZES_NONE:
+    case SIZES_TILES: /* stands where assign_ndim sees it */
         return PSGD_OK;
     case SIZES_SAME:
         return assign(node->first, n);
@@ -106,10 +107,50 @@ static psgd_status assign(spec *node, int64_t n)
     return PSGD_OK;
 }
 
+static psgd_status assign_ndim(spec *node, int64_t n, int ndim, const int64_t *shape);
+
+static psgd_status check_tiles(const spec *node, int ndim, const int64_t *shape)
+{
+    if (ndim != 2) {
+        return psgd__fail(PSGD_ERR_SPEC, "%s at column %d cuts a matrix, and the tensor has %d mode%s",
+                          node->kind->name, node->column, ndim, ndim == 1 ? "" : "s");
+    }
+    if (node->down > shape[0] || node->across > shape[1]) {
+        return psgd__fail(PSGD_ERR_SPEC,
+                          "%s at column %d cuts a matrix of %lld x %lld into %lld x %lld tiles: too many",
+                          node->kind->name, node->column, (long long)shape[0], (long long)shape[1],
+                          (long long)node->down, (long long)node->across);
+    }
+    if (node->down <= SPEC_MAX_TILES && node->across <= SPEC_MAX_TILES / node->down) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_SPEC, "%s at column %d makes %lld x %lld tiles; there may be at most %d",
+                      node->kind->name, node->column, (long long)node->down, (long long)node->across, SPEC_MAX_TILES);
+}
+
+/* Tiles as even as possible, so of two heights and two widths at most. Where all are equal there is no smaller one. */
+static psgd_status assign_tiles(spec *node, int ndim, const int64_t *shape)
+{
+    PSGD_TRY(check_tiles(node, ndim, shape));
+    node->rows = shape[0];
+    node->columns = shape[1];
+    bool uneven[2] = {node->rows % node->down != 0, node->columns % node->across != 0};
+    int which = 0;
+    for (spec *child = node->first; child; child = child->next, which++) {
+        int lower = which / 2, narrower = which % 2;
+        int64_t tile[2] = {node->rows / node->down + (uneven[0] && !lower),
+                           node->columns / node->across + (uneven[1] && !narrower)};
+        PSGD_TRY(assign_ndim(child, tile[0] * tile[1], 2, tile));
+    }
+    return PSGD_OK;
+}
+
 /* A kron at the root takes its sizes from the modes of the tensor. */
 static psgd_status assign_ndim(spec *node, int64_t n, int ndim, const int64_t *shape)
 {
     for (; node->kind->sizes == SIZES_SAME; node = node->first) node->n = n;
+    if (node->kind->sizes == SIZES_TILES) {
+        node->n = n;
+        return assign_tiles(node, ndim, shape);
+    }
     if (node->kind->sizes != SIZES_MULTIPLY) return assign(node, n);
     node->n = n;
     if (node->child_count != ndim) {

@@ -132,8 +132,55 @@ static psgd_status parse_number(parser *p, spec *node)
     return PSGD_OK;
 }
 
+/* A copy of a node and of what is below it. */
+static psgd_status copy_node(parser *p, const spec *from, spec **copy)
+{
+    PSGD_TRY(new_node(p, copy));
+    **copy = *from;
+    spec **last = &(*copy)->first;
+    for (const spec *child = from->first; child; child = child->next) {
+        PSGD_TRY(copy_node(p, child, last));
+        last = &(*last)->next;
+    }
+    return PSGD_OK;
+}
+
+static psgd_status parse_count(parser *p, const spec *node, int64_t *count)
+{
+    char *end;
+    bool comma = accept(p, ',');
+    skip_space(p);
+    errno = 0;
+    *count = comma && isdigit((unsigned char)*p->at) ? strtoll(p->at, &end, 10) : 0;
+    if (*count <= 0 || errno) {
+        return psgd__fail(PSGD_ERR_SPEC,
+                          "%s takes a group and two whole numbers of at least 1, rows and columns of tiles, as in "
+                          "%s(kron(dense,dense),2,3) (column %d)",
+                          node->kind->name, node->kind->name, column(p));
+    }
+    p->at = end;
+    return PSGD_OK;
+}
+
+/* tiles(G,a,b): G, the numbers, and three copies of G, since tiles have up to four sizes. */
+static psgd_status parse_tiles(parser *p, spec *node)
+{
+    PSGD_TRY(parse_spec(p, &node->first));
+    PSGD_TRY(parse_size(p, node->first));
+    PSGD_TRY(parse_count(p, node, &node->down));
+    PSGD_TRY(parse_count(p, node, &node->across));
+    spec *last = node->first;
+    for (node->child_count = 1; node->child_count < 4; node->child_count++) {
+        PSGD_TRY(copy_node(p, node->first, &last->next));
+        last = last->next;
+        last->next = NULL;
+    }
+    return PSGD_OK;
+}
+
 static psgd_status parse_children(parser *p, spec *node)
 {
+    if (node->kind->sizes == SIZES_TILES) return parse_tiles(p, node);
     spec **last = &node->first;
     do {
         PSGD_TRY(parse_spec(p, last));
@@ -204,6 +251,7 @@ static psgd_status parse_spec(parser *p, spec **created)
 typedef struct place {
     bool tensor;  /* a group of several modes */
     bool vector;  /* a family that is not a group */
+    bool matrix;  /* one that needs the shape of the tensor */
     bool blocked; /* below a block */
     int krons;    /* above it */
 } place;
@@ -215,6 +263,7 @@ static place below(const group_kind *kind, place here)
     next.blocked = here.blocked || (kind->sizes == SIZES_ADD && !sum);
     next.tensor = kind->sizes == SIZES_SAME ? here.tensor : sum && !next.blocked;
     next.vector = sum && here.vector;
+    next.matrix = kind->sizes == SIZES_SAME && here.matrix;
     return next;
 }
 
@@ -234,6 +283,11 @@ static psgd_status check_places(const spec *node, place here)
         return psgd__fail(PSGD_ERR_SPEC, "%s may not stand at column %d: it goes at the root or as a part of a sum",
                           kind->name, node->column);
     }
+    if (kind->place == PLACE_MATRIX && !here.matrix) {
+        return psgd__fail(PSGD_ERR_SPEC,
+                          "%s may not stand at column %d: it cuts the matrix itself, so it goes at the root or under t",
+                          kind->name, node->column);
+    }
     for (const spec *child = node->first; child; child = child->next) {
         PSGD_TRY(check_places(child, below(kind, here)));
     }
@@ -246,7 +300,8 @@ psgd_status psgd__spec_parse(const psgd_context *context, const char *source, sp
     if (!source) return psgd__fail(PSGD_ERR_SPEC, "the group spec is missing");
     size_t length = strlen(source);
     if (length > 100000) return psgd__fail(PSGD_ERR_SPEC, "a group spec of %zu characters is too long", length);
-    tree->room = 4 * (int)length + 8; /* a name stands for at most four nodes */
+    int copies = strstr(source, "tiles") ? 4 : 1;
+    tree->room = copies * (4 * (int)length + 8); /* a name stands for at most four nodes, below tiles four times */
     tree->nodes = psgd__alloc(context, tree->room, sizeof tree->nodes[0]);
     if (!tree->nodes) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the spec");
 
@@ -256,7 +311,7 @@ psgd_status psgd__spec_parse(const psgd_context *context, const char *source, sp
     if (status == PSGD_OK && *p.at) {
         status = psgd__fail(PSGD_ERR_SPEC, "the spec should end at column %d, before '%.20s'", column(&p), p.at);
     }
-    if (status == PSGD_OK) status = check_places(tree->root, (place){.tensor = true, .vector = true});
+    if (status == PSGD_OK) status = check_places(tree->root, (place){.tensor = true, .vector = true, .matrix = true});
     if (status != PSGD_OK) psgd__spec_free(tree);
     return status;
 }

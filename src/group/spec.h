@@ -9,15 +9,18 @@
 #include <psgd/context.h>
 #include <psgd/dtype.h>
 
-enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_DIMS = 32, SPEC_MAX_KRONS = 4 };
+enum { SPEC_MAX_DEPTH = 64, SPEC_MAX_DIMS = 32, SPEC_MAX_KRONS = 4, SPEC_MAX_TILES = 1 << 16 };
 
 typedef struct spec {
     const group_kind *kind;
-    int kind_index; /* for psgd__group_ops_at */
-    int column;     /* where it stands in the text, from 1: for messages */
-    int64_t size;   /* as written, or -1 */
-    int64_t n;      /* as worked out by psgd__spec_fit */
-    double number;  /* the argument of kinds that take one */
+    int kind_index;        /* for psgd__group_ops_at */
+    int column;            /* where it stands in the text, from 1: for messages */
+    int64_t size;          /* as written, or -1 */
+    int64_t n;             /* as worked out by psgd__spec_fit */
+    double number;         /* the argument of kinds that take one */
+    int64_t down, across;  /* tiles: how many rows and columns of them; children are the group of a larger and a smaller
+                              tile: [larger, smaller rows][larger, smaller columns] */
+    int64_t rows, columns; /* tiles: of the matrix */
     int child_count;
     struct spec *first, *next; /* children; the next sibling */
 } spec;

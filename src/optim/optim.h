@@ -101,7 +101,9 @@ typedef struct part {
     void *packed;          /* [1 + state_size / n][rows_max][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */
     int owner;             /* the rank that advances it; -1: every rank does */
-    int64_t place;         /* where it starts in a slab of all tensors, those of an owner one after the other */
+    bool spread;           /* its tiles have owners; owner is -1 */
+    int64_t whole;         /* then: where it starts among such tensors */
+    int bucket;            /* with which its gradient is summed over the ranks */
     int64_t precond_bytes; /* of the state of its preconditioner, wherever that is */
 } part;
 

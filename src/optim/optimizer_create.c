@@ -174,6 +174,7 @@ static psgd_status create_precond(psgd_optimizer *self, int index, const char *s
     group_choice c = choose_group(self, index, source);
     precond_settings fit = self->settings.fit;
     fit.rows = p->rows_max == 0 ? ROWS_NONE : fit.rows == ROWS_LAZY ? ROWS_LAZY : ROWS_EXACT;
+    fit.here = psgd__ranks_here(self, index);
     workspace none = {.context = self->context}; /* of a preconditioner that another rank holds */
     bool mine = optim_is_mine(self, p);
     psgd_status status = psgd__precond_create(self->context, c.spec, c.ndim, c.shape, self->dtype, &fit,
@@ -219,9 +220,9 @@ static psgd_status create_preconds(psgd_optimizer *self, const psgd_tensor *tens
     if (plans) PSGD_TRY(plan_groups(self));
     for (int i = 0; i < self->part_count && self->ranks; i++) {
         group_choice c = choose_group(self, i, tensors[i].spec ? tensors[i].spec : self->settings.group);
-        self->ranks->each[i] = psgd__ranks_work(self, c.spec, c.ndim, c.shape);
+        PSGD_TRY(psgd__ranks_cut(self, i, c.spec, c.ndim, c.shape));
     }
-    psgd__ranks_assign(self);
+    PSGD_TRY(psgd__ranks_assign(self));
     for (int i = 0; i < self->part_count; i++) {
         PSGD_TRY(create_precond(self, i, tensors[i].spec ? tensors[i].spec : self->settings.group));
     }

@@ -121,6 +121,22 @@ static psgd_status fetch_section(const psgd_optimizer *self, int tensor, void *b
     return status;
 }
 
+/* All ranks. A section as rank 0 has it, with the tiles that others have. */
+static psgd_status save_tiles(const psgd_optimizer *self, int tensor, char *bytes)
+{
+    psgd_comm *comm = self->ranks->comm;
+    bool first = psgd_comm_rank(comm) == 0;
+    section_header head = section_of(self, tensor).head;
+    char *state = bytes ? bytes + sizeof head : NULL, *precond = bytes ? state + head.state_bytes : NULL;
+    PSGD_TRY(psgd_comm_agree(comm, first ? save_section(self, tensor, bytes) : PSGD_OK));
+    PSGD_TRY(psgd__ranks_fetch_tiles(self, tensor, state, precond));
+    if (!first) return PSGD_OK;
+    int64_t body = head.bytes - (int64_t)sizeof(uint64_t);
+    uint64_t sum = psgd__checksum_add(CHECKSUM_START, bytes, body);
+    memcpy(bytes + body, &sum, sizeof sum);
+    return PSGD_OK;
+}
+
 psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int tensor, void *bytes)
 {
     bool first = self && (!self->ranks || psgd_comm_rank(self->ranks->comm) == 0);
@@ -128,6 +144,7 @@ psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int ten
         return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer, one of its tensors (not %d) and a buffer",
                           tensor);
     }
+    if (self->ranks && tensor >= 0 && self->parts[tensor].spread) return save_tiles(self, tensor, bytes);
     if (self->ranks && tensor >= 0 && self->parts[tensor].owner > 0) return fetch_section(self, tensor, bytes);
     return first ? save_section(self, tensor, bytes) : PSGD_OK;
 }

@@ -109,6 +109,9 @@ void psgd_precond_free(psgd_precond *self)
     psgd__free(self->context, self->units);
     psgd__free(self->context, self->average);
     psgd__free(self->context, self->segments.sizes);
+    for (int k = 0; k < self->tile_count; k++) psgd_precond_free(self->tiles[k]);
+    psgd__free(self->context, self->tiles);
+    psgd__free(self->context, self->tile_bytes);
     psgd__work_free(&self->own);
     psgd__free(self->context, self);
 }
@@ -223,7 +226,10 @@ psgd_status psgd_precond_criterion(psgd_precond *self, const void *v, const void
 psgd_status psgd_precond_condition(const psgd_precond *self, double *condition)
 {
     if (!self || !condition) return psgd__fail(PSGD_ERR_ARGUMENT, "the condition needs a preconditioner and a place");
-    return TYPED_CALL(self, condition, self, condition);
+    double smallest, largest;
+    PSGD_TRY(TYPED_CALL(self, range, self, &smallest, &largest));
+    *condition = largest / smallest;
+    return PSGD_OK;
 }
 
 int psgd_precond_factor_count(const psgd_precond *self)
@@ -286,10 +292,24 @@ const char *psgd_precond_spec(const psgd_precond *self)
 
 int64_t psgd_precond_updates(const psgd_precond *self)
 {
-    return self ? self->updates : 0;
+    int64_t updates = self ? self->updates : 0;
+    for (int k = 0; self && k < self->tile_count; k++) { /* that of the tile that has most */
+        int64_t own = psgd_precond_updates(self->tiles[k]);
+        if (own > updates) updates = own;
+    }
+    return updates;
+}
+
+int64_t psgd__precond_tile_at(const psgd_precond *self, int tile)
+{
+    int64_t at = TILES_HEADER;
+    for (int k = 0; k < tile; k++) at += self->tile_bytes[k];
+    return at;
 }
 
 int64_t psgd_precond_skipped(const psgd_precond *self)
 {
-    return self ? self->skipped : 0;
+    int64_t skipped = self ? self->skipped : 0;
+    for (int k = 0; self && k < self->tile_count; k++) skipped += psgd_precond_skipped(self->tiles[k]);
+    return skipped;
 }

@@ -30,6 +30,7 @@ typedef struct precond_settings {
     double damping, step, norm_decay, init_scale, average;
     int64_t pairs, batch;
     bool integrate, unbiased;
+    const bool *here; /* only while creating, of a root tiles: see group_args */
 } precond_settings;
 
 extern const option_row psgd__precond_options[];
@@ -102,6 +103,11 @@ struct psgd_precond {
     bool vouched;    /* an optimizer has checked that pairs are finite */
     int64_t updates, skipped;
     precond_segments segments;
+    bool is_tile;                /* root belongs to another preconditioner */
+    int tile_count;              /* of a root tiles: update/tiles.c; units are theirs */
+    struct psgd_precond **tiles; /* owned; NULL where another process holds the tile */
+    int64_t *tile_bytes;         /* owned: of the state of each, wherever it is */
+    int64_t at_tile;             /* in the workspace: v and h of one tile */
 };
 
 /* Checks the dtype and reads the options; NULL: defaults. */
@@ -117,11 +123,16 @@ psgd_status psgd__precond_create(const psgd_context *context, const char *source
 bool psgd__precond_concurrent(const psgd_precond *self);
 bool psgd__precond_is_heavy(const psgd_precond *self); /* but its products are worth several threads */
 
+/* Where the state of a tile starts in that of all of them. */
+enum { TILES_HEADER = 64 };
+int64_t psgd__precond_tile_at(const psgd_precond *self, int tile);
+
 /* Refuses a list of rows that is not ascending or has one outside 0 .. limit - 1. */
 psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit);
 
 #define PRECOND_TYPED(type)                                                                                            \
     psgd_status psgd__precond_build_##type(psgd_precond *self, const spec_tree *tree);                                 \
+    psgd_status psgd__precond_state_check_##type(const psgd_precond *self, int64_t count, const void *bytes);          \
     void psgd__precond_release_##type(psgd_precond *self);                                                             \
     psgd_status psgd__precond_update_##type(psgd_precond *self, int64_t count, const void *v, const void *h);          \
     void psgd__precond_apply_##type(const psgd_precond *self, psgd_operator what, const void *x, void *y);             \
@@ -131,7 +142,7 @@ psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit);
     void psgd__precond_apply_rows_##type(const psgd_precond *self, psgd_operator what, const psgd_rows *rows,          \
                                          const void *x, void *y);                                                      \
     psgd_status psgd__precond_criterion_##type(psgd_precond *self, const void *v, const void *h, double *value);       \
-    psgd_status psgd__precond_condition_##type(const psgd_precond *self, double *condition);                           \
+    psgd_status psgd__precond_range_##type(const psgd_precond *self, double *smallest, double *largest);               \
     psgd_status psgd__precond_factor_health_##type(const psgd_precond *self, int factor, double health[3]);            \
     int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \
     int64_t psgd__precond_factor_size_##type(const psgd_precond *self, int factor);                                    \

@@ -48,10 +48,12 @@ static void add_fitting(text *to, const spec *node)
                    : node->kind->place == PLACE_VECTOR ? "diag"
                                                        : "dense");
     if (node->kind->self_adjoint) {
-        for (const spec *child = node->first; child; child = child->next) {
+        bool tiles = node->kind->sizes == SIZES_TILES;
+        for (const spec *child = node->first; child; child = tiles ? NULL : child->next) {
             psgd__text_add(to, child == node->first ? "(" : ",");
             add_fitting(to, child);
         }
+        if (tiles) psgd__text_add(to, ",%lld,%lld", (long long)node->down, (long long)node->across);
         if (node->first) psgd__text_add(to, ")");
     }
     if (node->size > 0) psgd__text_add(to, ":%lld", (long long)node->size);

@@ -46,6 +46,7 @@ RUNS = {
     "LeNet5, Newton, kron(dense,dense)":
         ["lenet5", *DIGITS, "--optimizer", "psgd-newton", "--group", "kron(dense,dense)"],
     "LeNet5, Fisher, scan": ["lenet5", *DIGITS, "--optimizer", "psgd-fisher", "--group", "scan"],
+    "LeNet5, Newton, tiles": ["lenet5", *DIGITS, "--optimizer", "psgd-newton", "--group", "tiles(kron(dense,dense),2,3)"],
     "language model, Newton, scan":
         ["lm", "--data", "markov:100,6,2000,1", "--batch", "9", "--hidden", "16", "--epochs", "2", "--log-every", "3",
          "--optimizer", "psgd-newton", "--group", "scan", "--dropout", "0.1"],
@@ -202,6 +203,31 @@ class Ranks(unittest.TestCase):
         done = subprocess.run(command, cwd=here, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("psgd: rank 1: its list of options is not that of rank 0", done.stderr)
+
+    def two_that_differ(self, here, first, other):
+        """Two ranks by two lists of words; what they say."""
+        done = subprocess.run([*MPIRUN, "-n", "1", *first, ":", "-n", "1", *other], cwd=here, env=ENVIRONMENT,
+                              capture_output=True, text=True, timeout=120)
+        self.assertNotEqual(done.returncode, 0)
+        return [line for line in done.stderr.splitlines() if line.startswith("psgd: ")]
+
+    def test_data_that_one_rank_does_not_have(self):
+        here, there = self.place("here"), self.place("there")
+        images(here)
+        words = [PSGD, "train", "alexnet", "--data", "npy:x.npy,y.npy", "--size", "small", "--batch", "16", "--out", "run"]
+        said = self.two_that_differ(here, words, ["-wdir", str(there), *words])
+        self.assertEqual(said, ["psgd: rank 1: cannot open x.npy: No such file or directory"])
+        self.assertFalse((here / "run").exists() or (there / "run").exists())
+
+    def test_a_rank_without_memory(self):
+        here = self.place("here")
+        words = [PSGD, "train", "mlp", "--data", "digits", "--samples", "100", "--hidden", "3000", "--batch", "16", "--steps",
+                 "2", "--group", "scan", "--out", "run"]
+        limited = ["sh", "-c", 'ulimit -v 500000; exec "$@"', "sh", *words]
+        said = self.two_that_differ(here, words, limited)
+        self.assertEqual(len(said), 1, said)
+        self.assertRegex(said[0], "psgd: rank 1: no memory for ")
+        self.assertFalse((here / "run").exists())
 
     def test_the_paper_runs_on_ranks(self):
         one, two = self.place("one"), self.place("two")

@@ -529,9 +529,75 @@ static void a_finish_that_had_no_memory_can_be_tried_again(void **state)
     }
 }
 
+/* What is told of a run: gradients that are final are those that the run ends with. */
+typedef struct told {
+    psgd_graph *graph;
+    const float *gradient;
+    float kept[64];
+    int order[8], count, began;
+    psgd_status answer;
+} told;
+
+static psgd_status tell(void *data, int parameter)
+{
+    told *t = data;
+    if (parameter < 0) {
+        assert_int_equal(t->count, 0);
+        t->began++;
+        return t->answer;
+    }
+    int64_t at = psgd_graph_parameter_offset(t->graph, parameter);
+    const int64_t *shape = psgd_graph_parameter_shape(t->graph, parameter);
+    memcpy(t->kept + at, t->gradient + at, (size_t)(shape[0] * shape[1]) * sizeof(float));
+    t->order[t->count++] = parameter;
+    return PSGD_OK;
+}
+
+/* A is used twice, C never: A is final last, C before everything else. */
+static void every_gradient_is_told_once_when_it_is_final(void **state)
+{
+    (void)state;
+    psgd_graph *g;
+    float theta[64], gradient[64], expected[64];
+    double loss;
+    assert_ok(psgd_graph_create(NULL, PSGD_F32, &g));
+    psgd_node x = psgd_graph_input(g, 2, (int64_t[]){3, 2}), y = psgd_graph_input(g, 2, (int64_t[]){3, 2});
+    psgd_node A = psgd_graph_parameter(g, "A", 3, 4), B = psgd_graph_parameter(g, "B", 3, 4);
+    psgd_graph_parameter(g, "C", 2, 2);
+    psgd_node first = psgd_graph_tanh(g, psgd_graph_affine(g, x, A));
+    psgd_node second = psgd_graph_tanh(g, psgd_graph_affine(g, first, B));
+    assert_ok(psgd_graph_finish(g, psgd_graph_squared(g, psgd_graph_affine(g, second, A), y)));
+    for (int i = 0; i < 64; i++) theta[i] = (float)sin(i + 1);
+    for (int i = 0; i < 6; i++) {
+        ((float *)psgd_graph_values(g, x))[i] = (float)cos(i);
+        ((float *)psgd_graph_values(g, y))[i] = (float)i;
+    }
+    assert_ok(psgd_graph_gradient(g, theta, expected, &loss));
+
+    told t = {.graph = g, .gradient = gradient};
+    assert_ok(psgd_graph_on_final(g, tell, &t));
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    assert_int_equal(t.began, 1);
+    assert_int_equal(t.count, 3);
+    assert_int_equal(t.order[0], 2);
+    assert_int_equal(t.order[1], 1);
+    assert_int_equal(t.order[2], 0);
+    assert_memory_equal(t.kept, expected, 28 * sizeof(float));
+
+    t = (told){.graph = g, .gradient = gradient, .answer = PSGD_ERR_IO};
+    assert_int_equal(psgd_graph_gradient(g, theta, gradient, &loss), PSGD_ERR_IO);
+    assert_int_equal(t.count, 0);
+    assert_ok(psgd_graph_on_final(g, NULL, NULL));
+    assert_ok(psgd_graph_gradient(g, theta, gradient, &loss));
+    assert_int_equal(t.count, 0);
+    assert_int_equal(psgd_graph_on_final(NULL, tell, &t), PSGD_ERR_ARGUMENT);
+    psgd_graph_free(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_gradient_is_told_once_when_it_is_final),
         cmocka_unit_test(lists_that_are_null_are_refused),
         cmocka_unit_test(a_finish_that_had_no_memory_can_be_tried_again),
         cmocka_unit_test(one_sample_by_hand),

@@ -6,10 +6,12 @@
 
 #include <pthread.h>
 
-enum { PARTS = 6, SHARES = 8, MAX_RANKS = 8, STEPS = 7, PAIRS = 2 };
+enum { PARTS = 8, SHARES = 8, MAX_RANKS = 8, STEPS = 7, PAIRS = 2 };
 
-static const char *const specs[PARTS] = {"kron(dense,dense)", "scan", "kron(tri,tri)", "diag", "scaw", "dense"};
-static const int64_t shapes[PARTS][2] = {{9, 14}, {12, 17}, {20, 11}, {1, 30}, {6, 40}, {5, 6}};
+static const char *const specs[PARTS] = {
+    "kron(dense,dense)", "scan", "kron(tri,tri)", "diag", "scaw", "dense", "tiles(kron(dense,dense),2,3)",
+    "tiles(scan,2,2)"};
+static const int64_t shapes[PARTS][2] = {{9, 14}, {12, 17}, {20, 11}, {1, 30}, {6, 40}, {5, 6}, {13, 17}, {7, 10}};
 
 /* Method, whether it has an objective, options. */
 typedef struct config {
@@ -45,10 +47,12 @@ typedef struct rank_job {
     psgd_optimizer *optimizer;
     float *memory, *theta[PARTS], *g[PARTS], *v[PARTS], *h[PARTS], *term, *part[4];
     int step;
+    double health[3 * PARTS];
 } rank_job;
 
 struct team {
     const config *config;
+    bool overlap;                 /* gradients are summed as they become ready */
     int size, bad_rank, bad_step; /* the rank whose gradient is not finite at that step; -1: none */
     rank_job jobs[MAX_RANKS];
     char *saved; /* by rank 0, halfway */
@@ -169,6 +173,11 @@ static psgd_status take_step(rank_job *job)
         }
     }
     if (t->bad_rank == job->rank && t->bad_step == job->step) job->g[2][3] = NAN;
+    for (int k = 0; k < (t->overlap ? PARTS : 0); k++) { /* in another order on each rank, and not all of them */
+        int i = (k + job->rank) % PARTS;
+        if (i == (job->rank + job->step) % (2 * PARTS)) continue;
+        PSGD_TRY(psgd_optimizer_ready(o, i, job->g[i], products ? job->h[i] : NULL));
+    }
     return psgd_optimizer_step(o, (void *const *)job->theta, (const void *const *)job->g, (const void *const *)job->v,
                                (const void *const *)job->h);
 }
@@ -234,7 +243,7 @@ static void assert_all_ok(const team *t)
     }
 }
 
-static void compare_with_one(const config *c, int bad_rank)
+static void compare_with_one(const config *c, int bad_rank, bool overlap)
 {
     team one = {.config = c, .bad_rank = bad_rank < 0 ? -1 : 0, .bad_step = 2};
     run_team(&one, 1);
@@ -244,7 +253,7 @@ static void compare_with_one(const config *c, int bad_rank)
         assert_true(isfinite(one.jobs[0].theta[i][0]) && one.jobs[0].theta[i][0] != start);
     }
     for (int size = 2; size <= MAX_RANKS; size *= 2) {
-        team t = {.config = c, .bad_rank = bad_rank < 0 ? -1 : size - 1, .bad_step = 2};
+        team t = {.config = c, .overlap = overlap, .bad_rank = bad_rank < 0 ? -1 : size - 1, .bad_step = 2};
         run_team(&t, size);
         assert_all_ok(&t);
         for (int r = 0; r < size; r++) {
@@ -261,14 +270,22 @@ static void compare_with_one(const config *c, int bad_rank)
 static void parameters_and_state_have_the_bits_of_one_rank(void **state)
 {
     (void)state;
-    for (int k = 0; k < CONFIGS; k++) compare_with_one(&configs[k], -1);
+    for (int k = 0; k < CONFIGS; k++) compare_with_one(&configs[k], -1, false);
+}
+
+static void sums_behind_the_backward_pass_have_the_same_bits(void **state)
+{
+    (void)state;
+    for (int k = 0; k < CONFIGS; k++) {
+        if (!configs[k].objective) compare_with_one(&configs[k], -1, true);
+    }
 }
 
 static void a_gradient_that_is_not_finite_on_one_rank_skips_the_step_on_all(void **state)
 {
     (void)state;
-    for (int k = 0; k < 4; k++) compare_with_one(&configs[k], 0);
-    compare_with_one(&configs[6], 0);
+    for (int k = 0; k < 4; k++) compare_with_one(&configs[k], 0, k % 2);
+    compare_with_one(&configs[6], 0, true);
 }
 
 /* Saved by 4 ranks halfway, resumed by 1, 2 and 8: the same end. */
@@ -320,17 +337,84 @@ static void only_the_owner_holds_a_preconditioner(void **state)
         assert_all_ok(&t);
         for (int i = 0; i < PARTS; i++) {
             int owner = psgd_optimizer_owner(t.jobs[0].optimizer, i), holders = 0;
-            bool cheap = !strcmp(specs[i], "scan") || !strcmp(specs[i], "diag");
-            assert_int_equal(owner < 0, cheap);
+            bool tiled = !strncmp(specs[i], "tiles(kron", 10);
+            bool cheap = strstr(specs[i], "scan") || !strcmp(specs[i], "diag");
+            assert_int_equal(owner < 0, cheap || tiled);
             for (int r = 0; r < size; r++) {
                 assert_int_equal(psgd_optimizer_owner(t.jobs[r].optimizer, i), owner);
                 holders += psgd_optimizer_precond(t.jobs[r].optimizer, i) != NULL;
             }
-            assert_int_equal(holders, cheap ? size : 1);
+            assert_int_equal(holders, cheap || tiled ? size : 1);
         }
         free_team(&t);
     }
     assert_int_equal(psgd_optimizer_owner(NULL, 0), -1);
+}
+
+/* The tiles of a tensor are dealt out over all ranks, and a rank has the memory of its own. */
+static void tiles_have_owners_of_their_own(void **state)
+{
+    enum { TILED = 6, TILES = 6 };
+    (void)state;
+    for (int size = 2; size <= 4; size *= 2) {
+        team t = {.config = &configs[0], .bad_rank = -1};
+        int held[MAX_RANKS] = {0};
+        run_team(&t, size);
+        assert_all_ok(&t);
+        for (int k = 0; k < TILES; k++) {
+            int owner = psgd_optimizer_tile_owner(t.jobs[0].optimizer, TILED, k);
+            assert_in_range(owner, 0, size - 1);
+            for (int r = 0; r < size; r++) {
+                const psgd_precond *precond = psgd_optimizer_precond(t.jobs[r].optimizer, TILED);
+                assert_int_equal(psgd_optimizer_tile_owner(t.jobs[r].optimizer, TILED, k), owner);
+                assert_int_equal(precond->tiles[k] != NULL, r == owner);
+                if (r == owner) held[r]++;
+            }
+        }
+        int holders = 0;
+        for (int r = 0; r < size; r++) holders += held[r] > 0;
+        assert_true(holders >= 2);
+        assert_int_equal(psgd_optimizer_tile_owner(t.jobs[0].optimizer, 0, 0),
+                         psgd_optimizer_owner(t.jobs[0].optimizer, 0));
+        free_team(&t);
+    }
+}
+
+/* Updates, skipped and the condition number are those of a single rank. */
+static void *run_health(void *data)
+{
+    rank_job *job = data;
+    job->status = create(job);
+    for (job->step = 0; job->status == PSGD_OK && job->step < 3; job->step++) job->status = take_step(job);
+    for (int i = 0; i < PARTS && job->status == PSGD_OK; i++) {
+        double *to = &job->health[3 * i];
+        job->status = psgd_optimizer_health(job->optimizer, i, &to[0], &to[1], &to[2]);
+    }
+    return NULL;
+}
+
+static void health_is_that_of_one_rank(void **state)
+{
+    (void)state;
+    double one[3 * PARTS];
+    for (int size = 1; size <= 4; size *= 2) {
+        team t = {.config = &configs[0], .bad_rank = -1, .size = size};
+        psgd_comm *comms[4];
+        pthread_t threads[4];
+        assert_ok(psgd_comm_threads(NULL, size, comms));
+        for (int r = 0; r < size; r++) {
+            t.jobs[r] = (rank_job){.team = &t, .comm = size > 1 ? comms[r] : NULL, .rank = r};
+            allocate(&t.jobs[r]);
+            assert_int_equal(pthread_create(&threads[r], NULL, run_health, &t.jobs[r]), 0);
+        }
+        for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
+        assert_all_ok(&t);
+        if (size == 1) memcpy(one, t.jobs[0].health, sizeof one);
+        for (int r = 0; r < size; r++) assert_memory_equal(t.jobs[r].health, one, sizeof one);
+        for (int i = 0; i < PARTS; i++) assert_true(one[3 * i] == 3 && one[3 * i + 2] > 1);
+        free_team(&t);
+        for (int r = 0; r < size; r++) psgd_comm_free(comms[r]);
+    }
 }
 
 /* Steps of plain data parallelism and no more: g to its owner and d back, Hv to its owner. */
@@ -364,17 +448,23 @@ static void a_step_sends_what_the_formula_says(void **state)
     }
     for (int r = 0; r < 2; r++) pthread_join(threads[r], NULL);
     for (int r = 0; r < 2; r++) {
+        enum { TILED = 6, TILES = 6, PIECES = PARTS - 1 + TILES };
         int64_t owned[2] = {0}, shared = 0;
+        for (int k = 0; k < TILES; k++) {
+            int64_t rows = k / 3 ? 6 : 7, columns = k % 3 == 2 ? 5 : 6;
+            owned[psgd_optimizer_tile_owner(t.jobs[r].optimizer, TILED, k)] += rows * columns;
+        }
         for (int i = 0; i < PARTS; i++) {
+            if (i == TILED) continue;
             int owner = psgd_optimizer_owner(t.jobs[r].optimizer, i);
             *(owner < 0 ? &shared : &owned[owner]) += size_of(i);
         }
         assert_int_equal(t.jobs[r].status, PSGD_OK);
         assert_true(owned[0] > 0 && owned[1] > 0 && shared % 2 == 0);
         /* g and Hv of the other's tensors to it, d of its own; both halves of two all-reduces; 4 times one double for
-         * each tensor: max |g|, |h| and |v|, and whether it was fitted. */
+         * each tensor or tile: max |g|, |h| and |v|, and whether it was fitted. */
         int64_t floats = 2 * owned[1 - r] + owned[r] + 2 * shared;
-        assert_int_equal(t.jobs[r].step, floats * (int64_t)sizeof(float) + 4 * PARTS * (int64_t)sizeof(double));
+        assert_int_equal(t.jobs[r].step, floats * (int64_t)sizeof(float) + 4 * PIECES * (int64_t)sizeof(double));
     }
     free_team(&t);
     for (int r = 0; r < 2; r++) psgd_comm_free(comms[r]);
@@ -431,9 +521,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_and_state_have_the_bits_of_one_rank),
+        cmocka_unit_test(sums_behind_the_backward_pass_have_the_same_bits),
         cmocka_unit_test(a_gradient_that_is_not_finite_on_one_rank_skips_the_step_on_all),
         cmocka_unit_test(state_saved_on_some_ranks_loads_on_another_number),
         cmocka_unit_test(only_the_owner_holds_a_preconditioner),
+        cmocka_unit_test(tiles_have_owners_of_their_own),
+        cmocka_unit_test(health_is_that_of_one_rank),
         cmocka_unit_test(a_step_sends_what_the_formula_says),
         cmocka_unit_test(all_ranks_are_told_what_is_wrong_on_one),
     };

@@ -39,6 +39,7 @@ SAME_IDEA = {
     "options": {"src/core", "src/precond", "src/optim"},  # how options are read, and the layers' tables of them
     "rows": {"src/core", "src/precond/update", "src/optim"},  # gradients of which few rows are nonzero
     "state": {"src/precond/update", "src/optim"},  # saved and loaded
+    "tiles": {"src/group", "src/group/composite", "src/precond/update"},  # a matrix in tiles
     "pooling": {"src/graph/op", "src/la/kernel"},
     "recurrent": {"src/graph/op", "app/model"},
     "xmat": {"src/group/leaf", "src/la/fused", "src/la/kernel"},
@@ -72,7 +73,7 @@ class Repository(unittest.TestCase):
                                 f"{path} includes {name}, which is not there")
                 self.assertIn(name.split("/")[0], [layer, *allowed], f"{path} may not include {name}")
 
-    def test_threads_are_started_in_la_only(self):
+    def test_threads_are_started_in_few_places(self):
         starters = set()
         for path in sources():
             text = without_comments(path)
@@ -80,7 +81,7 @@ class Repository(unittest.TestCase):
                 self.assertNotRegex(text, r"#\s*pragma\s+omp\s+(?!simd)|omp\.h|\bomp_", f"{path}: no OpenMP here")
             if "pthread_create" in text:
                 starters.add(str(path.relative_to(SOURCE)))
-        self.assertEqual(starters, {"src/la/pool.c", "app/data/image/image_queue.c"})
+        self.assertEqual(starters, {"src/la/pool.c", "src/comm/background.c", "app/data/image/image_queue.c"})
 
     def test_files_of_one_name_are_the_same_idea(self):
         folders = collections.defaultdict(set)

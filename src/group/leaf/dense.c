@@ -95,7 +95,7 @@ static void dense_state(group *self, group_state visit, void *data)
 {
     dense *d = (dense *)self;
     visit(data, d->q, self->n * self->n);
-    if (d->inverse) visit(data, d->inverse, self->n * self->n);
+    if (!self->inverse_free) visit(data, d->inverse, self->n * self->n);
 }
 
 static void dense_cost(const group *self, group_cost *cost)

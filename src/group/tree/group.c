@@ -126,7 +126,7 @@ static psgd_status add_up_bytes(group *self)
 }
 
 /* t stands for no group of its own: it transposes what is below it. */
-static psgd_status build(const group_args *args, group **created)
+psgd_status psgd__group_part(const group_args *args, group **created)
 {
     group_args inner = *args;
     while (inner.spec->kind->sizes == SIZES_SAME) {
@@ -143,7 +143,7 @@ psgd_status psgd__group_create(const group_args *args, const spec_tree *tree, gr
     group_args root = *args;
     root.spec = tree->root;
     root.fibres = 1;
-    return build(&root, created);
+    return psgd__group_part(&root, created);
 }
 
 /* The children of a kron see the other modes as fibres. */
@@ -158,7 +158,7 @@ psgd_status psgd__group_parts(const group_args *args, group *self, int64_t extra
     for (part.spec = args->spec->first; part.spec && status == PSGD_OK; part.spec = part.spec->next) {
         bool modes = self->ops->kind.sizes == SIZES_MULTIPLY;
         part.fibres = modes ? args->fibres * (args->spec->n / part.spec->n) : args->fibres;
-        status = build(&part, &self->child[self->child_count]);
+        status = psgd__group_part(&part, &self->child[self->child_count]);
         if (status == PSGD_OK) self->child_count++;
     }
     if (status != PSGD_OK) psgd__group_free(self);
@@ -277,7 +277,7 @@ void psgd__group_state(group *self, group_state visit, void *data)
 {
     if (self->ops->state) {
         self->ops->state(self, visit, data);
-    } else if (self->q) {
+    } else if (self->q_size > 0) {
         visit(data, self->q, self->q_size);
     }
 }

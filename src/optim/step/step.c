@@ -76,17 +76,17 @@ static bool clips(const optim_settings *set)
 static int find_bad_of_ranks(const psgd_optimizer *self, const void *const *where, const void *const *x, int64_t copies,
                              double *max)
 {
-    double *each = self->ranks->each;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
         bool looks = where[i] && optim_is_mine(self, p);
-        each[i] = looks ? (double)la_max_abs(p->n * copies, x[i]) : 0;
-        if (!isfinite(each[i])) each[i] = HUGE_VAL;
+        double own = looks ? (double)la_max_abs(p->n * copies, x[i]) : 0;
+        psgd__ranks_put(self, i, isfinite(own) ? own : HUGE_VAL);
     }
-    if (psgd__ranks_collect(self, each) != PSGD_OK) return self->part_count;
+    if (psgd__ranks_collect(self) != PSGD_OK) return self->part_count;
     for (int i = 0; i < self->part_count; i++) {
-        if (!isfinite(each[i])) return i;
-        if (each[i] > *max) *max = each[i];
+        double here = psgd__ranks_max(self, i);
+        if (!isfinite(here)) return i;
+        if (here > *max) *max = here;
     }
     return -1;
 }
@@ -255,10 +255,9 @@ static void advance_small(void *data, int i)
 static psgd_status share(psgd_optimizer *self)
 {
     if (!self->ranks) return PSGD_OK;
-    double *each = self->ranks->each;
-    for (int i = 0; i < self->part_count; i++) each[i] = self->parts[i].fitted;
-    PSGD_TRY(psgd__ranks_collect(self, each));
-    for (int i = 0; i < self->part_count; i++) self->parts[i].fitted = each[i] != 0;
+    for (int i = 0; i < self->part_count; i++) psgd__ranks_put(self, i, self->parts[i].fitted);
+    PSGD_TRY(psgd__ranks_collect(self));
+    for (int i = 0; i < self->part_count; i++) self->parts[i].fitted = psgd__ranks_max(self, i) != 0;
     return self->kind->fits ? psgd__ranks_share(self) : PSGD_OK;
 }
 

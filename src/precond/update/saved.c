@@ -6,6 +6,7 @@
 #include "core/checksum.h"
 #include "group/group.h"
 #include "precond/precond.h"
+#include "precond/update/tiles.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,11 +92,15 @@ static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
 
 int64_t PSGD_TYPED(psgd__precond_state_bytes)(const psgd_precond *self)
 {
-    return walk_all(self, COUNT, NULL).bytes;
+    return self->tile_count ? tiles_state_bytes(self) : walk_all(self, COUNT, NULL).bytes;
 }
 
 void PSGD_TYPED(psgd__precond_state_save)(const psgd_precond *self, void *bytes)
 {
+    if (self->tile_count) {
+        tiles_state_save(self, bytes);
+        return;
+    }
     walk w = walk_all(self, SAVE, bytes);
     saved_header head = {.tree = w.tree,
                          .bytes = w.bytes,
@@ -108,7 +113,7 @@ void PSGD_TYPED(psgd__precond_state_save)(const psgd_precond *self, void *bytes)
     memcpy(bytes, &head, sizeof head);
 }
 
-psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t count, const void *bytes)
+psgd_status PSGD_TYPED(psgd__precond_state_check)(const psgd_precond *self, int64_t count, const void *bytes)
 {
     saved_header head;
     walk own = walk_all(self, COUNT, NULL);
@@ -129,6 +134,15 @@ psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t cou
     if (!sane || walk_all(self, CHECK, (char *)bytes).broken) {
         return psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
     }
+    return PSGD_OK;
+}
+
+psgd_status PSGD_TYPED(psgd__precond_state_load)(psgd_precond *self, int64_t count, const void *bytes)
+{
+    saved_header head;
+    if (self->tile_count) return tiles_state_load(self, count, bytes);
+    PSGD_TRY(PSGD_TYPED(psgd__precond_state_check)(self, count, bytes));
+    memcpy(&head, bytes, sizeof head);
     walk_all(self, LOAD, (char *)bytes);
     self->updates = head.updates;
     self->skipped = head.skipped;

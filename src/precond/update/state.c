@@ -1,5 +1,7 @@
 /* Building and freeing, applying, and reading Q: all that is typed but not part of an update. */
+#include "group/composite/tiles.h"
 #include "la/la.h"
+#include "precond/update/tiles.h"
 #include "precond/update/update.h"
 
 #include <math.h>
@@ -74,22 +76,11 @@ static int64_t max_r_size(const psgd_precond *self)
     return fused ? total : max;
 }
 
-psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree *tree)
+psgd_status precond_complete(psgd_precond *self)
 {
     const precond_settings *set = &self->settings;
-    int64_t elements;
-    group *root = NULL;
-    if (!psgd__mul_fits(self->n, set->pairs, &elements)) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld elements are more than can be counted",
-                          (long long)set->pairs, (long long)self->n);
-    }
-    group_args args = {.context = self->context,
-                       .pairs = set->pairs,
-                       .integrate = set->integrate || set->rows == ROWS_EXACT,
-                       .inverse_free = psgd__rule_is_inverse_free(psgd__rule_at(set->rule)),
-                       .work = self->work};
-    PSGD_TRY(psgd__group_create(&args, tree, &root));
-    self->root = root;
+    const group *root = self->root;
+    int64_t elements = self->n * set->pairs;
     PSGD_TRY(create_units(self));
     group_cost cost = {0};
     root->ops->cost(root, &cost);
@@ -109,9 +100,31 @@ psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree 
     return self->average ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the average of the gradient");
 }
 
+psgd_status PSGD_TYPED(psgd__precond_build)(psgd_precond *self, const spec_tree *tree)
+{
+    const precond_settings *set = &self->settings;
+    int64_t elements;
+    group *root = NULL;
+    if (!psgd__mul_fits(self->n, set->pairs, &elements)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%lld pairs of %lld elements are more than can be counted",
+                          (long long)set->pairs, (long long)self->n);
+    }
+    group_args args = {.context = self->context,
+                       .pairs = set->pairs,
+                       .integrate = set->integrate || set->rows == ROWS_EXACT,
+                       .inverse_free = psgd__rule_is_inverse_free(psgd__rule_at(set->rule)),
+                       .work = self->work,
+                       .here = set->here};
+    self->settings.here = NULL;
+    PSGD_TRY(psgd__group_create(&args, tree, &root));
+    self->root = root;
+    if (psgd__tiles_grid(root)) return tiles_build(self, tree, &args);
+    return precond_complete(self);
+}
+
 void PSGD_TYPED(psgd__precond_release)(psgd_precond *self)
 {
-    psgd__group_free(self->root);
+    if (!self->is_tile) psgd__group_free(self->root);
 }
 
 void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
@@ -119,6 +132,9 @@ void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
     group *root = self->root;
     root->ops->reset(root, scale);
     guard_start(self);
+    for (int k = 0; k < self->tile_count; k++) {
+        if (self->tiles[k]) guard_start(self->tiles[k]);
+    }
 }
 
 void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator what, const void *x, void *y)
@@ -149,6 +165,7 @@ void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator wha
 psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *v, const void *h, double *value)
 {
     whitened_pair w;
+    if (self->tile_count) return tiles_criterion(self, v, h, value);
     PSGD_TRY(whiten_load(self, self->n, 1, v, h, &w));
     PSGD_TRY(whiten_images(self, IMAGES_WHITENED, 1, &w));
     double a = la_view_energy(w.pair.A), damping = self->settings.damping;
@@ -161,12 +178,9 @@ psgd_status PSGD_TYPED(psgd__precond_criterion)(psgd_precond *self, const void *
     return PSGD_OK;
 }
 
-psgd_status PSGD_TYPED(psgd__precond_condition)(const psgd_precond *self, double *condition)
+psgd_status PSGD_TYPED(psgd__precond_range)(const psgd_precond *self, double *smallest, double *largest)
 {
-    double smallest, largest;
-    PSGD_TRY(psgd__group_range(self->root, &smallest, &largest));
-    *condition = largest / smallest;
-    return PSGD_OK;
+    return psgd__group_range(self->root, smallest, largest);
 }
 
 static bool is_kron(const group *root)

@@ -8,6 +8,7 @@
  * that undoes it. */
 #include "precond/update/update.h"
 #include "la/la.h"
+#include "precond/update/tiles.h"
 
 #include <float.h>
 #include <math.h>
@@ -394,6 +395,7 @@ static bool update_fused(psgd_precond *self, const real *v, const real *h)
 
 psgd_status PSGD_TYPED(psgd__precond_update)(psgd_precond *self, int64_t count, const void *v, const void *h)
 {
+    if (self->tile_count) return tiles_update(self, count, v, h);
     if (count == 1 && update_fused(self, v, h)) return PSGD_OK;
 
     whitened_pair w;

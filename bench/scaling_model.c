@@ -1,0 +1,171 @@
+/* The cost model of ranks compared with what ranks take, on a network that is slow on purpose: ranks are threads of
+ * this process, messages have a delay, and the passes over the model are sleeps, so that any number of ranks fits on
+ * two cores. What is measured is the machinery: owners, sums behind the backward pass, directions back.
+ *
+ *   T(R) = (forward + backward) / R + max(sums - backward / R, last bucket) + shares + fit / min(R, cores)
+ *
+ * Sums go out in buckets of 1 MB, 16 here.
+ *
+ * bench_scaling_model RANKS STEPS LATENCY_US MEGABYTES_PER_SECOND BACKWARD_MS: one JSON object. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <psgd/psgd.h>
+
+enum { TENSORS = 64, ROWS = 64, COLUMNS = 1024, MAX_RANKS = 16, BUCKETS = 16, WARM = 2 };
+
+typedef struct settings {
+    int ranks, steps;
+    double latency, bandwidth, backward; /* seconds, bytes a second, seconds of one rank */
+} settings;
+
+typedef struct rank_run {
+    const settings *set;
+    psgd_comm *comm;
+    int rank;
+    psgd_status status;
+    char sentence[256];
+    double seconds, messages, waited,
+        alone;   /* a step; sums and what was waited for; a step of this rank's fits alone */
+    double sent; /* bytes of a step */
+} rank_run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void rest(double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+/* One step: a forward pass of half the backward pass, gradients from the last tensor to the first, the step. */
+static psgd_status step(rank_run *run, psgd_optimizer *o, void **theta, void **g)
+{
+    double each = run->set->backward / run->set->ranks / TENSORS, ends = now() + 0.5 * each * TENSORS;
+    rest(0.5 * each * TENSORS);
+    for (int i = TENSORS - 1; i >= 0; i--) {
+        ends += each;
+        if (ends > now()) rest(ends - now());
+        psgd_status status = psgd_optimizer_ready(o, i, g[i], NULL);
+        if (status != PSGD_OK) return status;
+    }
+    return psgd_optimizer_step(o, theta, (const void *const *)g, NULL, NULL);
+}
+
+static psgd_status work(rank_run *run)
+{
+    static const int64_t shape[] = {ROWS, COLUMNS};
+    psgd_tensor tensors[TENSORS];
+    void *theta[TENSORS], *g[TENSORS];
+    psgd_optimizer *o = NULL;
+    psgd_options *options = NULL;
+    size_t n = ROWS * COLUMNS;
+    float *memory = malloc(2 * TENSORS * n * sizeof(float));
+    if (!memory) return PSGD_ERR_NO_MEMORY;
+    for (size_t i = 0; i < 2 * TENSORS * n; i++) memory[i] = (float)(1 + i % 7) / 16;
+    for (int i = 0; i < TENSORS; i++) {
+        tensors[i] = (psgd_tensor){.ndim = 2, .shape = shape, .spec = "kron(dense,diag)"};
+        theta[i] = memory + (size_t)i * n;
+        g[i] = memory + (size_t)(TENSORS + i) * n;
+    }
+    psgd_status status = psgd_options_create(NULL, &options);
+    if (status == PSGD_OK) status = psgd_options_set(options, "update-every", "1000000");
+    if (status == PSGD_OK) {
+        status = psgd_optimizer_create_comm(NULL, run->comm, "psgd-fisher", TENSORS, tensors, PSGD_F32, options, &o);
+    }
+    for (int k = 0; k < WARM && status == PSGD_OK; k++) status = step(run, o, theta, g);
+    double before[2], after[2], began = now(), sent = (double)psgd_comm_sent(run->comm);
+    if (status == PSGD_OK) status = psgd_optimizer_messages(o, &before[0], &before[1]);
+    for (int k = 0; k < run->set->steps && status == PSGD_OK; k++) status = step(run, o, theta, g);
+    run->seconds = (now() - began) / run->set->steps;
+    run->sent = ((double)psgd_comm_sent(run->comm) - sent) / run->set->steps;
+    if (status == PSGD_OK) status = psgd_optimizer_messages(o, &after[0], &after[1]);
+    if (status == PSGD_OK) {
+        run->messages = (after[0] - before[0]) / run->set->steps;
+        run->waited = (after[1] - before[1]) / run->set->steps;
+    }
+    snprintf(run->sentence, sizeof run->sentence, "%s", psgd_last_error());
+    psgd_optimizer_free(o);
+    psgd_options_free(options);
+    free(memory);
+    return status;
+}
+
+static void *run_rank(void *data)
+{
+    rank_run *run = data;
+    run->status = work(run);
+    return NULL;
+}
+
+/* Seconds of one step of one rank without passes and messages: what the fits of all tensors take here. */
+static double measure_alone(const settings *set)
+{
+    settings alone = *set;
+    alone.ranks = 1;
+    alone.backward = 0;
+    rank_run run = {.set = &alone};
+    run.status = work(&run);
+    return run.seconds;
+}
+
+int main(int count, char **words)
+{
+    if (count != 6) {
+        fprintf(stderr, "bench_scaling_model RANKS STEPS LATENCY_US MEGABYTES_PER_SECOND BACKWARD_MS\n");
+        return 2;
+    }
+    settings set = {atoi(words[1]), atoi(words[2]), 1e-6 * atof(words[3]), 1e6 * atof(words[4]), 1e-3 * atof(words[5])};
+    if (set.ranks < 1 || set.ranks > MAX_RANKS || set.steps < 1 || !(set.bandwidth > 0)) return 2;
+    psgd_set_threads(1);
+    double alone = measure_alone(&set);
+
+    psgd_comm *comms[MAX_RANKS];
+    pthread_t threads[MAX_RANKS];
+    rank_run runs[MAX_RANKS];
+    if (psgd_comm_threads(NULL, set.ranks, comms) != PSGD_OK) return 1;
+    for (int r = 0; r < set.ranks; r++) {
+        if (psgd_comm_delay(comms[r], set.latency, set.bandwidth) != PSGD_OK) return 1;
+        runs[r] = (rank_run){.set = &set, .comm = set.ranks > 1 ? comms[r] : NULL, .rank = r};
+        if (pthread_create(&threads[r], NULL, run_rank, &runs[r]) != 0) return 1;
+    }
+    double seconds = 0, sent = 0, messages = 0, waited = 0;
+    for (int r = 0; r < set.ranks; r++) {
+        pthread_join(threads[r], NULL);
+        if (runs[r].status != PSGD_OK) {
+            fprintf(stderr, "rank %d: %s\n", r, runs[r].sentence);
+            return 1;
+        }
+        if (runs[r].seconds > seconds) seconds = runs[r].seconds;
+        if (runs[r].sent > sent) sent = runs[r].sent;
+        messages += runs[r].messages / set.ranks;
+        waited += runs[r].waited / set.ranks;
+    }
+    for (int r = 0; r < set.ranks; r++) psgd_comm_free(comms[r]);
+
+    /* A rank's share of a reduce-scatter or of an all-gather; max |g| and whether a tensor was fitted are two
+     * all-reduces of one double for each tensor. */
+    double R = set.ranks, bytes = 4.0 * TENSORS * ROWS * COLUMNS, share = bytes * (R - 1) / R;
+    double formula = 2 * share + 2 * 2 * 8.0 * TENSORS * (R - 1) / R;
+    double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), at_once = R < cores ? R : cores;
+    double backward = set.backward / R, model = 1.5 * backward + alone / at_once;
+    if (set.ranks > 1) {
+        double sums = share / set.bandwidth + BUCKETS * set.latency, last = sums / BUCKETS;
+        double exposed = sums - backward > last ? sums - backward : last;
+        model += exposed + share / set.bandwidth + 5 * set.latency;
+    }
+    printf(
+        "{\"ranks\": %d, \"measured\": %.6f, \"model\": %.6f, \"sent\": %.0f, \"formula\": %.0f, \"messages\": %.6f, "
+        "\"waited\": %.6f}\n",
+        set.ranks, seconds, model, sent, formula, messages, waited);
+    return 0;
+}
