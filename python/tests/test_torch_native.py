@@ -254,7 +254,7 @@ def test_damaged_states_are_refused_and_change_nothing():
             now = opt.state_dict()["state"]
             assert all(torch.equal(now[i]["native"], good["state"][i]["native"]) for i in now)
             continue
-        assert all(torch.isfinite(x).all() for fit in opt._lists[0].fits for x in fit.state_tensors())
+        assert all(torch.isfinite(x).all() for fit in opt._lists[0].fits.values() for x in fit.state_tensors())
         opt.load_state_dict(good)
     assert refused > len(whole) // 7
 
