@@ -100,7 +100,7 @@ static psgd_status send_bucket(psgd_optimizer *self, bool behind, bool products)
 {
     optim_ranks *ranks = self->ranks;
     const rank_bucket *bucket = &ranks->buckets[ranks->sent++];
-    for (int h = 0; h <= products; h++) {
+    for (int h = 0; h < (products ? 2 : 1); h++) {
         comm_job job = job_of(self, bucket, h);
         if (behind) {
             psgd__background_add(ranks->background, &job);

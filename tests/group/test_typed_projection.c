@@ -131,6 +131,12 @@ static double product(int64_t n, const double *S, const real *G)
     return sum;
 }
 
+/* A tile is copied out of A, and the next tile over it: its group is tested as an instance of its own. */
+static bool is_copied(const subject *s, const group_pair *pair)
+{
+    return pair->A.x < s->A || pair->A.x >= s->A + s->n;
+}
+
 /* Another element of the algebra: the projection of random fibres of the same form. */
 static real *random_element(subject *s, const group *unit, const group_pair *pair)
 {
@@ -169,6 +175,7 @@ static void assert_near(const subject *s, const group *unit, const char *what, d
 static psgd_status check_projection(group *unit, const group_pair *pair, void *data)
 {
     subject *s = data;
+    if (is_copied(s, pair)) return PSGD_OK;
     int64_t n = unit->n;
     real *R = reals(unit->ops->r_size(unit)), *G = random_element(s, unit, pair);
     unit->ops->project(unit, pair->A, pair->B, -1, false, R);
@@ -267,6 +274,7 @@ static double criterion_at(subject *s, group *unit, real c, const real *G, memor
 static psgd_status check_gradient(group *unit, const group_pair *pair, void *data)
 {
     subject *s = data;
+    if (is_copied(s, pair)) return PSGD_OK;
     int64_t count = 0;
     psgd__group_visit(unit, count_state, &count);
     memory kept = {.kept = reals(count), .save = true};

@@ -411,7 +411,7 @@ static void health_is_that_of_one_rank(void **state)
         assert_all_ok(&t);
         if (size == 1) memcpy(one, t.jobs[0].health, sizeof one);
         for (int r = 0; r < size; r++) assert_memory_equal(t.jobs[r].health, one, sizeof one);
-        for (int i = 0; i < PARTS; i++) assert_true(one[3 * i] == 3 && one[3 * i + 2] > 1);
+        for (int i = 0; i < PARTS; i++) assert_true(one[3 * i] >= 1 && one[3 * i + 2] > 1);
         free_team(&t);
         for (int r = 0; r < size; r++) psgd_comm_free(comms[r]);
     }

@@ -163,11 +163,11 @@ static void auto_is_entry_for_a_diag_outside_of_krons(void **state)
 /* Whether a spec is made of diag, identity and sum alone. */
 static bool splits(const char *source)
 {
-    static const char *const names[] = {"diag", "identity", "sum"};
+    static const char *const names[] = {"diag", "identity", "sum", "tiles"};
     for (const char *at = source; *at;) {
         size_t length = strspn(at, "abcdefghijklmnopqrstuvwxyz");
         bool known = length == 0;
-        for (int i = 0; i < 3 && !known; i++) known = strlen(names[i]) == length && !strncmp(at, names[i], length);
+        for (int i = 0; i < 4 && !known; i++) known = strlen(names[i]) == length && !strncmp(at, names[i], length);
         if (!known) return false;
         at += length ? length : 1;
     }

@@ -110,7 +110,7 @@ static const real *pack(const psgd_precond *self, int k, int which, int64_t coun
 static psgd_status check(const psgd_precond *self, int64_t n, const char *name, const real *x)
 {
     if (!x || self->vouched || isfinite((double)la_max_abs(n, x))) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_NOT_FINITE, "%s is not finite; the preconditioner is as it was", name);
+    return whiten_refuse(name, n, x);
 }
 
 psgd_status tiles_update(psgd_precond *self, int64_t count, const real *v, const real *h)

@@ -9,6 +9,7 @@
 
 #define whitened_pair       PSGD_TYPED(whitened_pair)
 #define whiten_load         PSGD_TYPED(psgd__whiten_load)
+#define whiten_refuse       PSGD_TYPED(psgd__whiten_refuse)
 #define whiten_norms        PSGD_TYPED(psgd__whiten_norms)
 #define whiten_images       PSGD_TYPED(psgd__whiten_images)
 #define whiten_level        PSGD_TYPED(psgd__whiten_level)
@@ -50,6 +51,7 @@ static inline double whiten_weight(int exponent)
 /* Copies h, with the damping and average that the criterion asks for, and v: count pairs of n elements, which is the
  * size of the tensor or, with row-sparse gradients, of its present rows. Refuses what is not finite. */
 psgd_status whiten_load(psgd_precond *self, int64_t n, int64_t count, const real *v, const real *h, whitened_pair *w);
+psgd_status whiten_refuse(const char *name, int64_t n, const real *x); /* says which entry is not finite */
 
 /* Frobenius norms of h and v from their copies; where there is no v, sqrt(n), its expectation. */
 void whiten_norms(int64_t n, whitened_pair *w);

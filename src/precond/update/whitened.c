@@ -14,7 +14,7 @@ enum { INPUT_LIMIT = 300, SQUARE_LIMIT = 200 };
 enum { INPUT_LIMIT = 40, SQUARE_LIMIT = 24 };
 #endif
 
-static psgd_status refuse(const char *name, int64_t n, const real *x)
+psgd_status whiten_refuse(const char *name, int64_t n, const real *x)
 {
     for (int64_t i = 0; i < n; i++) {
         if (isfinite((double)x[i])) continue;
@@ -82,12 +82,12 @@ psgd_status whiten_load(psgd_precond *self, int64_t size, int64_t count, const r
         w->pair.B.x = B;
         w->pair.v.x = (real *)v;
         real v_max = la_copy_max(n, v, B);
-        if (!isfinite((double)v_max)) return refuse("v", n, v);
+        if (!isfinite((double)v_max)) return whiten_refuse("v", n, v);
         w->v_max = (double)v_max;
         w->v_exponent = exponent_of(v_max, INPUT_LIMIT);
         scale_down(n, w->v_exponent, B);
     }
-    if (!isfinite((double)h_max)) return refuse("h", n, h);
+    if (!isfinite((double)h_max)) return whiten_refuse("h", n, h);
     w->h_max = (double)h_max;
     w->h_exponent = exponent_of(h_max, INPUT_LIMIT);
     scale_down(n, w->h_exponent, A);
@@ -110,8 +110,8 @@ psgd_status whiten_level(int64_t n, double other, whitened_pair *w)
 {
     view A = w->pair.A, B = w->pair.B;
     double a = (double)la_max_abs(n, A.x), b = B.x ? (double)la_max_abs(n, B.x) : 0;
-    if (!isfinite(a)) return refuse("the image of h", n, A.x);
-    if (!isfinite(b) || !isfinite(other)) return refuse("the image of v", B.x ? n : 0, B.x);
+    if (!isfinite(a)) return whiten_refuse("the image of h", n, A.x);
+    if (!isfinite(b) || !isfinite(other)) return whiten_refuse("the image of v", B.x ? n : 0, B.x);
 
     w->image = log_largest(a, w->h_exponent);
     double max = fmax(fmax(log_largest(a, w->h_exponent), log_largest(b, w->v_exponent)), log_largest(other, 0));
