@@ -84,7 +84,7 @@ typedef struct optim_async {
     /* The settings that workers read; they never change. */
     int64_t pairs, first_tensor;
     double l2;
-    bool integrate, newton;
+    bool integrate, newton, joint;
 
     psgd_delayed_product product; /* product NULL: the caller has the pairs */
     void *copies;                 /* of theta and of the workers' arrays */

@@ -69,6 +69,7 @@ void psgd__async_decide(psgd_optimizer *self)
     if (!async) return;
     const precond_settings *fit = &self->settings.fit;
     async->newton = fit->criterion == CRITERION_NEWTON;
+    async->joint = self->settings.joint; /* self->joint moves while workers read this */
     async->pairs = fit->pairs;
     async->integrate = fit->integrate;
     for (int i = 0; i < async->lane_count && async->lanes; i++) {

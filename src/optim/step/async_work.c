@@ -38,7 +38,7 @@ typedef struct place {
 
 static place place_of(const optim_async *async, const async_request *r, int i, int64_t pair)
 {
-    bool joint = async->self->joint;
+    bool joint = async->joint;
     const async_part *p = &async->parts[i];
     place here = {.slot = slot_of(async, r, joint ? 0 : i), .n = p->n, .at = pair * p->n, .stream = i};
     if (!r->present[i]) here.slot = NULL;
@@ -67,7 +67,7 @@ static void fail(const optim_async *async, const async_request *r, async_failure
  */
 static bool store(const optim_async *async, const async_request *r, const async_worker *worker, int64_t pair)
 {
-    bool joint = async->self->joint;
+    bool joint = async->joint;
     for (int i = 0; i < async->part_count; i++) {
         place here = place_of(async, r, i, pair);
         async_slot *to = here.slot ? here.slot : joint ? slot_of(async, r, 0) : NULL;
@@ -117,7 +117,7 @@ static void fit_lane(void *data, int i)
     async_lane *lane = &async->lanes[i];
     async_slot *slot = slot_of(async, f->request, i);
     if (!slot || slot->failure) return;
-    if (!async->newton && !async->integrate && !async->self->joint) {
+    if (!async->newton && !async->integrate && !async->joint) {
         rng_stream stream = stream_of(async, f->request, i, slot->steps);
         draw(&stream, slot, async->parts[i].width, 0, async->parts[i].n, (real *)(void *)slot->v);
     }
