@@ -102,9 +102,10 @@ psgd_status psgd_optimizer_set_number(psgd_optimizer *optimizer, const char *opt
 int psgd_optimizer_wants_product(const psgd_optimizer *optimizer);
 int psgd_optimizer_tensor_wants_product(const psgd_optimizer *optimizer, int tensor);
 
-/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its elements, standard normal. It is a
- * function of the options seed and first-tensor, the tensor and the steps it has taken part in alone (with joint: of
- * the steps of the optimizer, and of where the tensor is in the vector). */
+/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its elements, standard normal numbers x
+ * or, as option probe says, Q'x. x is a function of the options seed and first-tensor, the tensor and the steps it has
+ * taken part in alone (with joint: of the steps of the optimizer, and of where the tensor is in the vector). Over
+ * several ranks all of them call it, for the same tensors in the same order. */
 psgd_status psgd_optimizer_draw(const psgd_optimizer *optimizer, int tensor, void *v);
 
 /* One step: theta changes. v and h = Hv are read where psgd_optimizer_wants_product says 1, and may be NULL elsewhere;

@@ -94,6 +94,7 @@ static void open_slot(optim_async *async, int index)
     slot->done = slot->fitted = false;
     slot->failure = ASYNC_FINE;
     slot->sparse = rows;
+    slot->drawn = false;
     slot->rows = (psgd_rows){.count = rows ? rows->count : 0, .index = slot->index};
     if (rows) memcpy(slot->index, rows->index, (size_t)rows->count * sizeof *rows->index);
     async->open->slot[index] = at;
@@ -162,6 +163,20 @@ void psgd__async_drop(psgd_optimizer *self)
     async->open = NULL;
 }
 
+/* v of covariance P takes the Q in force at this step, not the one that a worker happens to have. */
+static psgd_status draw_here(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    if (!psgd__optim_probes_p(self)) return PSGD_OK;
+    for (int i = 0; i < async->lane_count; i++) {
+        async_slot *slot = async->lanes[i].open;
+        if (!slot) continue;
+        PSGD_TRY(OPTIM_CALL(self, draw, self, i, slot->sparse ? &slot->rows : NULL, slot->v));
+        slot->drawn = true;
+    }
+    return PSGD_OK;
+}
+
 static psgd_status open_request(optim_async *async, void *const *theta, const void *const *h)
 {
     psgd_optimizer *self = async->self;
@@ -179,6 +194,7 @@ static psgd_status open_request(optim_async *async, void *const *theta, const vo
     }
     if (!some || !products) return PSGD_OK;
     self->now.products += async->pairs;
+    PSGD_TRY(draw_here(async));
     PSGD_TRY(keep(async, theta));
     return at_once ? product_at_once(async) : PSGD_OK;
 }

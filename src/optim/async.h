@@ -29,6 +29,7 @@ typedef struct async_slot {
     int64_t *index;       /* of rows */
     psgd_rows rows;
     bool sparse;        /* v and h are those rows */
+    bool drawn;         /* v is there: the caller has drawn it, as it takes the Q in force */
     int64_t steps;      /* the tensor's, which v is drawn from */
     int64_t step, due;  /* of the optimizer: of the pair, and at which Q comes into force */
     double rate;        /* of the fit */

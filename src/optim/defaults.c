@@ -27,10 +27,11 @@ static const method_default defaults[] = {
     {"newton-cg", "lr", "1"},
     {"psgd", "init", "first"},
     {"psgd", "step", "0.1"},
-    {"psgd-newton", "lr", "0.1"},
+    {"psgd-newton", "lr", "0.08"},
+    {"psgd-newton", "probe", "mixed"},
     {"psgd-newton", "update-anneal", "150"},
     {"psgd-newton", "update-floor", "0.07"},
-    {"psgd-newton", "clip-relative", "1"},
+    {"psgd-newton", "clip-relative", "2"},
     {"psgd-fisher", "lr", "0.03"},
     {"psgd-fisher", "update-anneal", "500"},
     {"psgd-fisher", "update-floor", "0.1"},
@@ -69,15 +70,21 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* Where the parameters are few, a fit costs less than what surrounds it: there is no schedule but one that is set. */
-void psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set)
+/* Where the parameters are few, a fit costs little more than what surrounds it, and P is soon that of the whole
+ * Hessian: fits stay frequent, and steps may be longer. */
+psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
-    static const char *const set_by[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    if (parameters > OPTIM_FEW) return;
-    for (int i = 0; i < 4; i++) {
-        if (psgd__options_find(options, set_by[i])) return;
+    static const char *const few[][2] = {{"update-anneal", "500"}, {"update-floor", "0.3"}, {"clip-relative", "4"}};
+    static const char *const by_others[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
+    bool newton = set->fit.criterion == CRITERION_NEWTON && set->defaults == DEFAULTS_TUNED, scheduled = false;
+    if (!newton) return PSGD_OK;
+    for (int i = 0; i < 4; i++) scheduled |= psgd__options_find(options, by_others[i]) != NULL;
+    option_table table = {psgd__optim_options, psgd__optim_option_count, set};
+    for (int i = scheduled ? 2 : 0; i < 3; i++) {
+        if (psgd__options_find(options, few[i][0])) continue;
+        PSGD_TRY(psgd__option_set(&table, 1, few[i][0], few[i][1]));
     }
-    set->update_anneal = 0;
+    return PSGD_OK;
 }
 
 psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set)

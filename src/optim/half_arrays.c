@@ -122,10 +122,11 @@ void psgd__half_store(const psgd_optimizer *self, const psgd_rows *const *rows, 
     }
 }
 
-void psgd__half_draw(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
+psgd_status psgd__half_draw(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
 {
     const optim_half *half = self->half;
     int64_t n = rows ? elements(&self->parts[tensor], rows) : self->parts[tensor].n * psgd_optimizer_pairs(self);
-    psgd__optim_draw_f32(self, tensor, rows, half->drawn);
+    PSGD_TRY(psgd__optim_draw_f32(self, tensor, rows, half->drawn));
     psgd__half_narrow(half->dtype, n, half->drawn, v);
+    return PSGD_OK;
 }

@@ -36,6 +36,6 @@ half_lists psgd__half_lists(const psgd_optimizer *self, const psgd_rows *const *
 void psgd__half_store(const psgd_optimizer *self, const psgd_rows *const *rows, int64_t step, void *const *theta);
 
 /* v of a tensor, or of some of its rows, rounded to nearest. */
-void psgd__half_draw(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);
+psgd_status psgd__half_draw(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);
 
 #endif

@@ -18,10 +18,11 @@
 #include <psgd/optim.h>
 #include <psgd/plan.h>
 
-enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192, OPTIM_FEW = 32 };
+enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192, OPTIM_FEW = 128 };
 
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
+typedef enum probe_choice { PROBE_NORMAL, PROBE_PRECONDITIONED, PROBE_MIXED } probe_choice;
 typedef enum apply_choice { APPLY_P, APPLY_P2, APPLY_INVERSE_FISHER, APPLY_Q } apply_choice;
 
 typedef enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_STEP, SCHEDULE_COSINE, SCHEDULE_PLATEAU } schedule_kind;
@@ -45,6 +46,7 @@ typedef struct optim_settings {
     bool nesterov, epsilon_inside;
     int whiten; /* enum whiten_choice */
     int apply;  /* enum apply_choice */
+    int probe;  /* enum probe_choice */
     double clip_gradient, clip, clip_element, clip_relative, clip_rms;
     int clip_by; /* enum clip_choice */
     double l2, decay;
@@ -69,8 +71,8 @@ extern const int psgd__optim_option_count;
 const char *psgd__optim_default(const char *method, int type, bool paper, const char *option);
 bool psgd__optim_by_method(const char *option); /* whether it does for some method */
 
-/* A fit at every step for at most OPTIM_FEW parameters in all, unless options set a schedule of fits. */
-void psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set);
+/* Newton's defaults for at most OPTIM_FEW parameters in all take the place of those for more. */
+psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set);
 
 /* Settings from defaults and a list of options, which may be NULL. */
 psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set);
@@ -176,6 +178,9 @@ double psgd__optim_schedule(const psgd_optimizer *self, const schedule *s, int64
 /* Elements in a row of the first dimension. */
 int64_t psgd__part_width(const part *p);
 
+/* Whether v of the coming step, of all tensors, has covariance P rather than I. */
+bool psgd__optim_probes_p(const psgd_optimizer *self);
+
 /* A step was taken, or skipped, by the tensors that are present. */
 void psgd__optim_count(psgd_optimizer *self, bool taken);
 
@@ -195,7 +200,7 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_build_clip_##type(psgd_optimizer *self);                                                   \
     psgd_status psgd__optim_step_rows_##type(psgd_optimizer *self, void *const *theta, const psgd_rows *const *rows,   \
                                              const void *const *gradient, const void *const *v, const void *const *h); \
-    void psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);              \
+    psgd_status psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);       \
     void psgd__optim_evaluate_delayed_##type(const optim_async *async, async_request *request, int worker);            \
     void psgd__optim_fit_delayed_##type(const optim_async *async, const async_request *request);                       \
     void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \

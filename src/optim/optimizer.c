@@ -27,6 +27,16 @@ bool psgd__optim_update_due(const psgd_optimizer *self, int tensor)
     return psgd__rng_uniform(&stream, 0) < chance;
 }
 
+/* The chance is entry 1 of the stream whose entry 0 decides whether there is a fit. */
+bool psgd__optim_probes_p(const psgd_optimizer *self)
+{
+    const optim_settings *set = &self->settings;
+    if (set->probe == PROBE_NORMAL || !optim_uses_products(self) || !self->kind->fits || self->joint) return false;
+    if (set->probe == PROBE_PRECONDITIONED) return true;
+    rng_stream stream = psgd__rng_stream((uint64_t)set->seed, RNG_SHUFFLE, UINT32_MAX, (uint64_t)self->now.step);
+    return psgd__rng_uniform(&stream, 1) < 0.5;
+}
+
 void psgd__optim_count(psgd_optimizer *self, bool taken)
 {
     self->now.step++;
@@ -77,12 +87,7 @@ psgd_status psgd_optimizer_draw(const psgd_optimizer *self, int tensor, void *v)
     if (!self || !v || tensor < 0 || tensor >= self->part_count) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "draw needs an optimizer, one of its tensors (not %d) and v", tensor);
     }
-    if (self->half) {
-        psgd__half_draw(self, tensor, NULL, v);
-    } else {
-        OPTIM_CALL(self, draw, self, tensor, NULL, v);
-    }
-    return PSGD_OK;
+    return self->half ? psgd__half_draw(self, tensor, NULL, v) : OPTIM_CALL(self, draw, self, tensor, NULL, v);
 }
 
 psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t count, const void *activations,

@@ -10,6 +10,7 @@
 static const char *const schedules[] = {"constant", "step", "cosine", "plateau", NULL};
 static const char *const whitened[] = {"gradient", "momentum", NULL};
 static const char *const applied[] = {"p", "p2", "inverse-fisher", "q", NULL};
+static const char *const probes[] = {"normal", "preconditioned", "mixed", NULL};
 static const char *const clips[] = {"absolute", "sqrt", NULL};
 
 static const char *const defaults[] = {"tuned", "paper", NULL};
@@ -44,6 +45,8 @@ const option_row psgd__optim_options[] = {
      .help = "fisher: fit P to gradients or to the momentum"},
     {"apply", OPTION_CHOICE, FIELD(apply), "p", .choices = applied,
      .help = "psgd: step along P g, P^2 g, P^2 g / batch (with the option unbiased), or Q g"},
+    {"probe", OPTION_CHOICE, FIELD(probe), "normal", .choices = probes,
+     .help = "newton: v of covariance I, P, or either with equal chance"},
     {"clip-gradient", OPTION_NUMBER, FIELD(clip_gradient), "0", .min = 0, .max = HUGE_VAL,
      .help = "max norm of the gradient over all tensors, before the method sees it; 0: any"},
     {"clip", OPTION_NUMBER, FIELD(clip), "0", .min = 0, .max = HUGE_VAL,

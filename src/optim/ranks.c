@@ -334,3 +334,19 @@ int psgd_optimizer_tile_owner(const psgd_optimizer *self, int tensor, int tile)
     return tiles_of(self, tensor) && tile >= 0 && tile < count ? ranks->pieces[ranks->first[tensor] + tile].owner
                                                                : self->parts[tensor].owner;
 }
+
+/* The slab of products is free: there is a v before there is a product. */
+psgd_status psgd__ranks_share_probe(const psgd_optimizer *self, int tensor, void *v)
+{
+    const optim_ranks *ranks = self->ranks;
+    int64_t pairs = psgd_optimizer_pairs(self), element = (int64_t)psgd_dtype_size(self->dtype);
+    for (int k = ranks ? ranks->first[tensor] : 0; ranks && k < ranks->first[tensor + 1]; k++) {
+        const rank_piece *piece = &ranks->pieces[k];
+        char *at = piece->tile < 0 ? v : ranks->h;
+        if (piece->owner < 0) continue;
+        if (piece->tile >= 0 && ranks->here[k]) psgd__ranks_copy_tile(self, piece, pairs, v, at, false);
+        PSGD_TRY(psgd_comm_broadcast(ranks->comm, piece->owner, pairs * piece->n * element, at));
+        if (piece->tile >= 0) psgd__ranks_copy_tile(self, piece, pairs, v, at, true);
+    }
+    return PSGD_OK;
+}

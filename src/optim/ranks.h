@@ -85,6 +85,9 @@ double psgd__ranks_max(const psgd_optimizer *self, int tensor);
 /* All ranks. Directions from their owners to all. */
 psgd_status psgd__ranks_share(psgd_optimizer *self);
 
+/* All ranks. v of a tensor, of which the owner of a piece has that piece, to all. */
+psgd_status psgd__ranks_share_probe(const psgd_optimizer *self, int tensor, void *v);
+
 /* All ranks. status of a caller's function, and what it has written: loss and arrays of all tensors <- their sums. */
 psgd_status psgd__ranks_evaluated(psgd_optimizer *self, psgd_status status, double *loss, void *const *gradient,
                                   void *const *h);

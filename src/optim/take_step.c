@@ -132,10 +132,5 @@ psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *self, int tensor, con
                           tensor);
     }
     PSGD_TRY(check_rows(self, tensor, rows));
-    if (self->half) {
-        psgd__half_draw(self, tensor, rows, v);
-    } else {
-        OPTIM_CALL(self, draw, self, tensor, rows, v);
-    }
-    return PSGD_OK;
+    return self->half ? psgd__half_draw(self, tensor, rows, v) : OPTIM_CALL(self, draw, self, tensor, rows, v);
 }

@@ -310,23 +310,25 @@ static void updates_with_a_probability(void **state)
     check_updates((with){{"update-probability", "0"}}, never, 1);
 }
 
-/* Defaults: at every step for 32 parameters, by the schedule of Fisher, 0.1^(step / 500), for 33. */
-static void few_parameters_are_fitted_at_every_step(void **state)
+/* Newton's defaults: 0.3^(step / 500) for 128 parameters, 0.07^(min(step, 150) / 150) for 129. */
+static void few_parameters_are_fitted_more_often(void **state)
 {
     (void)state;
-    enum { TAKEN = 500, MANY = 33 };
-    double x[MANY], g[MANY];
+    enum { TAKEN = 500, MANY = 129 };
+    double x[MANY], g[MANY], v[MANY], h[MANY];
     for (int i = 0; i < MANY; i++) x[i] = 1, g[i] = 1 + i;
     for (int64_t n = MANY - 1; n <= MANY; n++) {
-        psgd_tensor tensor = {.ndim = 1, .shape = &n};
+        psgd_tensor tensor = {.spec = "diag", .ndim = 1, .shape = &n};
         psgd_optimizer *o;
-        assert_ok(psgd_optimizer_create(NULL, "psgd-fisher", 1, &tensor, PSGD_F64, NULL, &o));
+        assert_ok(psgd_optimizer_create(NULL, "psgd-newton", 1, &tensor, PSGD_F64, NULL, &o));
         for (int k = 0; k < TAKEN; k++) {
-            assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, NULL, NULL));
+            assert_ok(psgd_optimizer_draw(o, 0, v));
+            for (int i = 0; i < n; i++) h[i] = 2 * v[i];
+            assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, (const void *[]){v}, (const void *[]){h}));
         }
         int64_t updates = psgd_precond_updates(psgd_optimizer_precond(o, 0));
-        if (n < MANY) assert_int_equal(updates, TAKEN);
-        if (n == MANY) assert_in_range(updates, 150, 240); /* 195 expected, standard deviation 9.5 */
+        if (n < MANY) assert_in_range(updates, 245, 335); /* 290.7 expected, standard deviation 10.7 */
+        if (n == MANY) assert_in_range(updates, 45, 110); /* 76.9 expected, standard deviation 7.6 */
         psgd_optimizer_free(o);
     }
 }
@@ -355,7 +357,7 @@ int main(void)
         cmocka_unit_test(clipping_by_element_rms_and_norm),
         cmocka_unit_test(schedules_of_both_step_sizes),
         cmocka_unit_test(updates_with_a_probability),
-        cmocka_unit_test(few_parameters_are_fitted_at_every_step),
+        cmocka_unit_test(few_parameters_are_fitted_more_often),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

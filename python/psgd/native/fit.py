@@ -146,7 +146,8 @@ class NativeFit:
     def apply(self, x: Tensor, what: str = "p") -> Tensor:
         X = x.reshape(1, self.n, 1)
         for _ in range(2 if what == "p2" else 1):
-            X = self.root.act(X)
+            if what != "qt":
+                X = self.root.act(X)
             if what != "q":
                 X = self.root.act(X, transpose=True)
         return X.reshape(x.shape)

@@ -37,9 +37,9 @@ class Stream(NamedTuple):
         made = _rounds(counter, seed & _WORD, seed >> 32 & _WORD)
         return Stream((made[0], made[1]), (made[2], made[3]))
 
-    def uniform(self) -> float:
-        """The first number of the stream in (0, 1), from 52 bits."""
-        first, second = (_rounds((lane, 0, *self.high), *self.key)[0] for lane in (0, 1))
+    def uniform(self, index: int = 0) -> float:
+        """An early number of the stream in (0, 1), from 52 bits."""
+        first, second = (_rounds((2 * index + lane, 0, *self.high), *self.key)[0] for lane in (0, 1))
         return (((first << 32 | second) >> 12) + 0.5) * 2.0**-52
 
     def words(self, blocks: int, device: Any, first: int = 0) -> List[Tensor]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -25,8 +25,8 @@ from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
 
 READ_EVERY = 64
-# As OPTIM_FEW of the C core: so few parameters are fitted at every step, unless a schedule of fits is set.
-_FEW = 32
+# As OPTIM_FEW of the C core: Newton's defaults for so few parameters.
+_FEW, _OF_FEW = 128, {"update-anneal": 500, "update-floor": 0.3, "clip-relative": 4.0}
 _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
@@ -101,10 +101,8 @@ class NativeList:
         for keyword, value in given.items():
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
-        if sum(math.prod(unit.shape) for unit in self.units) <= _FEW and not _SCHEDULE & {
-            self.keywords[keyword] for keyword, value in given.items() if value is not None
-        }:
-            made["update-anneal"] = 0
+        if made["criterion"] == "newton" and sum(math.prod(unit.shape) for unit in self.units) <= _FEW:
+            self._follow_few(made, {self.keywords[keyword] for keyword, value in given.items() if value is not None})
         for option, instead in _NEVER.items():
             if made.get(option) in (True, "yes") or self.group.get(option) is True:
                 raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
@@ -118,6 +116,13 @@ class NativeList:
         for fit in self.fits.values():
             fit.step = float(made["step"])
         self._numbers()
+
+    def _follow_few(self, made: Dict[str, Any], named: Set[str]) -> None:
+        if made["defaults"] == "paper":
+            return
+        for option, value in _OF_FEW.items():
+            if option not in named and not (option in _SCHEDULE and _SCHEDULE & named):
+                made[option] = value
 
     def _numbers(self) -> None:
         get = self.settings.__getitem__
@@ -170,8 +175,17 @@ class NativeList:
         unit = self.units[index]
         return stream.normal(count * math.prod(unit.shape), self.dtype, self.device).view(count, *unit.shape)
 
+    def _probes_p(self) -> bool:
+        """Whether v of this step has covariance P rather than I."""
+        probe = self.settings["probe"]
+        if probe != "mixed":
+            return bool(probe == "preconditioned")
+        return Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, self.step_count).uniform(1) < 0.5
+
     def draw(self, index: int) -> List[List[Tensor]]:
         unit, v = self.units[index], self._normal(index, self.pairs)
+        if self._probes_p():
+            v = torch.stack([self.fits[index].apply(each, "qt") for each in v])
         if unit.params[0].dtype in HALVES:
             v = v.to(unit.params[0].dtype).to(self.dtype)
         self.v[index] = v

@@ -75,7 +75,7 @@ static psgd_status fit_fisher(const method_args *a)
 {
     const optim_settings *set = &a->self->settings;
     real *v = set->fit.integrate ? NULL : probe_of(a->self);
-    if (v) PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), a->part->rows, v);
+    if (v) PSGD_TRY(PSGD_TYPED(psgd__optim_draw)(a->self, (int)(a->part - a->self->parts), a->part->rows, v));
     return update_part(a, 1, v, fisher_h(a));
 }
 
@@ -163,7 +163,7 @@ static void gather(const method_args *a)
     real *h = (real *)psgd__work_at(&self->work, self->joint->segments.at_h) + p->from;
     if (set->fit.criterion == CRITERION_FISHER) {
         if (!fits_directions(set)) la_step(p->n, &a->rule, a->g, NULL, NULL, a->x, h);
-        if (!set->fit.integrate) PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), NULL, v);
+        if (!set->fit.integrate) (void)PSGD_TYPED(psgd__optim_draw)(self, (int)(p - self->parts), NULL, v);
         return;
     }
     for (int64_t k = 0; k < set->fit.pairs; k++, v += self->total, h += self->total) {

@@ -95,6 +95,10 @@ void PSGD_TYPED(psgd__optim_evaluate_delayed)(const optim_async *async, async_re
             place here = place_of(async, r, i, k);
             memset(worker->v[i], 0, here.slot ? 0 : (size_t)here.n * sizeof(real));
             if (!here.slot) continue;
+            if (here.slot->drawn) {
+                memcpy(worker->v[i], (const real *)(const void *)here.slot->v + here.at, (size_t)here.n * sizeof(real));
+                continue;
+            }
             rng_stream stream = stream_of(async, r, here.stream, here.slot->steps);
             draw(&stream, here.slot, async->parts[i].width, here.from, here.n, worker->v[i]);
         }

@@ -72,7 +72,7 @@ static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, double
     bool products = psgd_optimizer_wants_product(self);
     if (!products || !self->objective.product) PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
     if (!products) return PSGD_OK;
-    for (int i = 0; i < self->part_count; i++) PSGD_TYPED(psgd__optim_draw)(self, i, NULL, self->v[i]);
+    for (int i = 0; i < self->part_count; i++) PSGD_TRY(PSGD_TYPED(psgd__optim_draw)(self, i, NULL, self->v[i]));
     for (int64_t k = 0; k < self->settings.fit.pairs; k++) {
         for (int i = 0; i < self->part_count; i++) {
             self->pair_v[i] = (real *)self->v[i] + k * self->parts[i].n;

@@ -7,7 +7,6 @@
  * clipping needs d on its own. */
 #include "la/pool.h"
 #include "la/la.h"
-#include "la/array/normal.h"
 #include "optim/method/method.h"
 
 #include <float.h>
@@ -45,26 +44,6 @@ double psgd__parts_max(const psgd_optimizer *self, const void *const *x)
         if (!isfinite(max)) break;
     }
     return max;
-}
-
-/* Joint tensors draw what one tensor of all of them would, and rows, which may be NULL, what the whole tensor would. */
-void PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v)
-{
-    const part *p = &self->parts[tensor];
-    int64_t pairs = self->settings.fit.pairs;
-    rng_stream stream = psgd__rng_stream((uint64_t)self->settings.seed, RNG_PROBE,
-                                         (uint64_t)(self->settings.first_tensor + (self->joint ? 0 : tensor)),
-                                         (uint64_t)(self->joint ? self->now.step : p->steps));
-    if (rows) {
-        int64_t n = psgd__part_width(p);
-        for (int64_t i = 0; i < rows->count; i++) la_normal(&stream, rows->index[i] * n, n, (real *)v + i * n);
-        return;
-    }
-    if (!self->joint) {
-        la_normal(&stream, 0, p->n * pairs, v);
-        return;
-    }
-    for (int64_t k = 0; k < pairs; k++) la_normal(&stream, k * self->total + p->from, p->n, (real *)v + k * p->n);
 }
 
 static bool clips(const optim_settings *set)
