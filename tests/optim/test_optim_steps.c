@@ -324,7 +324,8 @@ static void few_parameters_are_fitted_more_often(void **state)
         for (int k = 0; k < TAKEN; k++) {
             assert_ok(psgd_optimizer_draw(o, 0, v));
             for (int i = 0; i < n; i++) h[i] = 2 * v[i];
-            assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, (const void *[]){v}, (const void *[]){h}));
+            assert_ok(
+                psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, (const void *[]){v}, (const void *[]){h}));
         }
         int64_t updates = psgd_precond_updates(psgd_optimizer_precond(o, 0));
         if (n < MANY) assert_in_range(updates, 245, 335); /* 290.7 expected, standard deviation 10.7 */

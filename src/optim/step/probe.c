@@ -1,11 +1,11 @@
 /* The v of a fit.
  *
- * Newton's P solves E[hh'] = P^-1 E[vv'] P^-1 with h = Hv, and |H|^-1 does so for v of covariance I, the paper's, and of
- * covariance P alike. The latter, v = Q'x with x of covariance I, makes the fit invariant: the pair that it sees,
+ * Newton's P solves E[hh'] = P^-1 E[vv'] P^-1 with h = Hv, and |H|^-1 does so for v of covariance I, the paper's, and
+ * of covariance P alike. The latter, v = Q'x with x of covariance I, makes the fit invariant: the pair that it sees,
  * (QHQ')x and x, does not depend on the scales of the parameters, so directions of small curvature are not drowned in
  * the sampling noise of those of large curvature. But where H is indefinite its solution is not unique, and where H has
- * a null space nothing bounds P there; so option probe mixed takes either with equal chance, the same for all tensors of
- * a step. */
+ * a null space nothing bounds P there; so option probe mixed takes either with equal chance, the same for all tensors
+ * of a step. */
 #include "core/rng.h"
 #include "la/la.h"
 #include "la/array/normal.h"
