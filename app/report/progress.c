@@ -12,12 +12,17 @@ void psgd__progress_start(progress *self, FILE *to, const char *what)
     self->shown = self->began;
 }
 
+static bool is_due(const progress *self, double t)
+{
+    return t - self->shown >= (self->drawn ? 0.1 : self->terminal ? 1 : 10);
+}
+
 void psgd__progress_show(progress *self, int64_t done, int64_t total)
 {
     enum { WIDTH = 40 };
     double t = psgd__seconds();
     if (self->from < 0) self->from = done - 1;
-    if (done < 1 || t - self->shown < (self->drawn ? 0.1 : self->terminal ? 1 : 10)) return;
+    if (done < 1 || !is_due(self, t)) return;
     self->shown = t;
     self->drawn = self->terminal;
     double speed = (double)(done - self->from) / (t - self->began), left = (double)(total - done) / speed;
@@ -32,6 +37,7 @@ void psgd__progress_show(progress *self, int64_t done, int64_t total)
 void psgd__progress_note(progress *self, const char *format, ...)
 {
     va_list args;
+    if (!is_due(self, psgd__seconds())) return; /* printing numbers would cost more than a step of a small problem */
     va_start(args, format);
     vsnprintf(self->note, sizeof self->note, format, args);
     va_end(args);

@@ -19,6 +19,7 @@ typedef struct progress {
 
 void psgd__progress_start(progress *self, FILE *to, const char *what);
 void psgd__progress_show(progress *self, int64_t done, int64_t total);
+/* Before show, for what that one shows. */
 void psgd__progress_note(progress *self, const char *format, ...) PSGD_PRINTF(2, 3);
 void psgd__progress_end(progress *self); /* takes the bar away */
 
