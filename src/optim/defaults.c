@@ -70,17 +70,19 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* Where the parameters are few, a fit costs little more than what surrounds it, and P is soon that of the whole
- * Hessian: fits stay frequent, and steps may be longer. */
+/* Where the parameters are few, a fit costs little more than what surrounds it and P is soon that of the whole Hessian:
+ * fits stay more frequent, v has covariance P, and steps may be longer. */
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
-    static const char *const few[][2] = {{"update-anneal", "500"}, {"update-floor", "0.3"}, {"clip-relative", "4"}};
-    static const char *const by_others[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    bool newton = set->fit.criterion == CRITERION_NEWTON && set->defaults == DEFAULTS_TUNED, scheduled = false;
-    if (!newton) return PSGD_OK;
-    for (int i = 0; i < 4; i++) scheduled |= psgd__options_find(options, by_others[i]) != NULL;
+    static const char *const few[][2] = {{"probe", "preconditioned"}, {"clip-relative", "8"}, {"update-floor", "0.25"}};
+    static const char *const schedule[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
+    int count = 3;
+    if (set->fit.criterion != CRITERION_NEWTON || set->defaults != DEFAULTS_TUNED) return PSGD_OK;
+    for (int i = 0; i < 4; i++) {
+        if (psgd__options_find(options, schedule[i])) count = 2;
+    }
     option_table table = {psgd__optim_options, psgd__optim_option_count, set};
-    for (int i = scheduled ? 2 : 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         if (psgd__options_find(options, few[i][0])) continue;
         PSGD_TRY(psgd__option_set(&table, 1, few[i][0], few[i][1]));
     }
