@@ -75,11 +75,11 @@ bool psgd__optim_by_method(const char *option)
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
     static const char *const few[][2] = {{"probe", "preconditioned"}, {"clip-relative", "8"}, {"update-floor", "0.25"}};
-    static const char *const schedule[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
+    static const char *const scheduling[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
     int count = 3;
     if (set->fit.criterion != CRITERION_NEWTON || set->defaults != DEFAULTS_TUNED) return PSGD_OK;
     for (int i = 0; i < 4; i++) {
-        if (psgd__options_find(options, schedule[i])) count = 2;
+        if (psgd__options_find(options, scheduling[i])) count = 2;
     }
     option_table table = {psgd__optim_options, psgd__optim_option_count, set};
     for (int i = 0; i < count; i++) {
