@@ -29,6 +29,7 @@ static const method_default defaults[] = {
     {"psgd", "step", "0.1"},
     {"psgd-newton", "lr", "0.08"},
     {"psgd-newton", "probe", "mixed"},
+    {"psgd-newton", "warmup", "20"},
     {"psgd-newton", "update-anneal", "150"},
     {"psgd-newton", "update-floor", "0.07"},
     {"psgd-newton", "clip-relative", "2"},
