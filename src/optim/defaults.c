@@ -75,12 +75,13 @@ bool psgd__optim_by_method(const char *option)
  * fits stay more frequent, v has covariance P, and steps may be longer. */
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
-    static const char *const few[][2] = {{"probe", "preconditioned"}, {"clip-relative", "8"}, {"update-floor", "0.25"}};
+    static const char *const few[][2] = {
+        {"probe", "preconditioned"}, {"clip-relative", "8"}, {"warmup", "0"}, {"update-floor", "0.25"}};
     static const char *const scheduling[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    int count = 3;
+    int count = 4;
     if (set->fit.criterion != CRITERION_NEWTON || set->defaults != DEFAULTS_TUNED) return PSGD_OK;
     for (int i = 0; i < 4; i++) {
-        if (psgd__options_find(options, scheduling[i])) count = 2;
+        if (psgd__options_find(options, scheduling[i])) count = 3;
     }
     option_table table = {psgd__optim_options, psgd__optim_option_count, set};
     for (int i = 0; i < count; i++) {

@@ -26,7 +26,7 @@ from .state import pack, unpack
 
 READ_EVERY = 64
 # As OPTIM_FEW of the C core: Newton's defaults for so few parameters.
-_FEW, _OF_FEW = 128, {"probe": "preconditioned", "clip-relative": 8.0, "update-floor": 0.25}
+_FEW, _OF_FEW = 128, {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25}
 _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
