@@ -657,3 +657,31 @@ def test_health(criterion):
     train(net, joint, data, 2)
     assert [(row["name"], row["updates"]) for row in joint.health()] == [("all", 2)]
     assert PSGD(net, 0.05, method="adam").health() == []
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+def test_a_delay_is_deterministic_and_resumes(criterion):
+    """A pair's Q comes into force delay steps later, whenever the worker is done with it."""
+    def begin(delay):
+        torch.manual_seed(0)
+        net, data = small_net(), batch()
+        return net, data, PSGD(net, 0.05, criterion=criterion, precond_step=0.1, delay=delay, update_every=1)
+
+    def after(delay, steps):
+        net, data, opt = begin(delay)
+        train(net, opt, data, steps)
+        return params_of(net)
+
+    assert torch.equal(after(3, 12), after(3, 12))
+    assert torch.equal(after(3, 1), after(0, 1))  # the first pair is in force at once
+    assert not torch.equal(after(3, 12), after(0, 12))
+
+    net, data, opt = begin(3)
+    train(net, opt, data, 7)
+    saved = copy.deepcopy((net.state_dict(), opt.state_dict()))  # with pairs in flight
+    other, _, again = begin(3)
+    other.load_state_dict(saved[0])
+    again.load_state_dict(saved[1])
+    train(net, opt, data, 5)
+    train(other, again, data, 5)
+    assert torch.equal(params_of(net), params_of(other))
