@@ -434,12 +434,13 @@ static void *run_counting(void *data)
     return NULL;
 }
 
-static void a_step_sends_what_the_formula_says(void **state)
+/* probes: v of covariance P, which owners send as well. */
+static void check_bytes_sent(bool probes)
 {
-    (void)state;
+    const config c = {"psgd-newton", false, {"lr", "0.05", "probe", probes ? "preconditioned" : "normal"}};
     psgd_comm *comms[2];
     pthread_t threads[2];
-    team t = {.config = &configs[0], .bad_rank = -1, .size = 2};
+    team t = {.config = &c, .bad_rank = -1, .size = 2};
     assert_ok(psgd_comm_threads(NULL, 2, comms));
     for (int r = 0; r < 2; r++) {
         t.jobs[r] = (rank_job){.team = &t, .comm = comms[r], .rank = r};
@@ -463,11 +464,18 @@ static void a_step_sends_what_the_formula_says(void **state)
         assert_true(owned[0] > 0 && owned[1] > 0 && shared % 2 == 0);
         /* g and Hv of the other's tensors to it, d of its own; both halves of two all-reduces; 4 times one double for
          * each tensor or tile: max |g|, |h| and |v|, and whether it was fitted. */
-        int64_t floats = 2 * owned[1 - r] + owned[r] + 2 * shared;
+        int64_t floats = 2 * owned[1 - r] + (probes ? 2 : 1) * owned[r] + 2 * shared;
         assert_int_equal(t.jobs[r].step, floats * (int64_t)sizeof(float) + 4 * PIECES * (int64_t)sizeof(double));
     }
     free_team(&t);
     for (int r = 0; r < 2; r++) psgd_comm_free(comms[r]);
+}
+
+static void a_step_sends_what_the_formula_says(void **state)
+{
+    (void)state;
+    check_bytes_sent(false);
+    check_bytes_sent(true);
 }
 
 /* A spec that only rank 1 has. */
