@@ -27,9 +27,15 @@ endfunction()
 
 function(psgd_add_layers)
   file(GLOB kernels CONFIGURE_DEPENDS src/la/kernel/*.c)
+  # Options of a source come after those of psgd_flags. With ASan, kernels at -O3 take longer to compile than they save.
+  set(level -O3)
+  if(PSGD_FUZZ OR PSGD_SANITIZE MATCHES "address")
+    set(level -O1)
+  endif()
   # Kernels may fuse a product and a sum; not in the random numbers, whose bits are the same on every instruction set.
-  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS -ffp-contract=fast)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/kernel/normal.c PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+  set_source_files_properties(${kernels} PROPERTIES COMPILE_OPTIONS "${level};-ffp-contract=fast")
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/kernel/normal.c PROPERTIES
+                              COMPILE_OPTIONS "${level};-ffp-contract=off")
   # Panels of 128 KB live on the stack: a stack that is too small must fault, not overwrite what lies below it.
   check_c_compiler_flag("-Werror -fstack-clash-protection" PSGD_HAVE_STACK_CLASH)
   if(PSGD_HAVE_STACK_CLASH)
@@ -49,10 +55,8 @@ function(psgd_add_layers)
   set(objects $<TARGET_OBJECTS:psgd_untyped>)
 
   set(isas portable)
-  set(kernel_flags -O3)
-  if(PSGD_FUZZ) # formats are what is looked at: kernels need not be fast, and compile slowly with clang's sanitizers
-    set(kernel_flags -O1)
-  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # Formats are what the fuzzer looks at: kernels need not be fast, and compile slowly with clang's sanitizers.
+  if(NOT PSGD_FUZZ AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(APPEND isas avx2 avx512)
     set(flags_avx2 -mavx2 -mfma)
     set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512)
@@ -67,7 +71,7 @@ function(psgd_add_layers)
     foreach(isa ${isas})
       psgd_typed(psgd_kernel_${dtype}_${isa} ${dtype} ${kernels})
       target_compile_definitions(psgd_kernel_${dtype}_${isa} PRIVATE PSGD_ISA=${isa})
-      target_compile_options(psgd_kernel_${dtype}_${isa} PRIVATE ${kernel_flags} ${flags_${isa}})
+      target_compile_options(psgd_kernel_${dtype}_${isa} PRIVATE ${flags_${isa}})
       list(APPEND objects $<TARGET_OBJECTS:psgd_kernel_${dtype}_${isa}>)
     endforeach()
   endforeach()
