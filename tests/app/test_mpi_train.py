@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """mpirun psgd train and resume: the same bits on 1, 2, 4 and 8 ranks, also after kill -9 of a rank and on another number
-of ranks; sentences for bad input. PSGD_LONG_TESTS=1 kills 50 times, not 5."""
+of ranks; sentences for bad input. PSGD_LONG_TESTS=1 kills 50 times, not 3, and trains every model on 1, 2, 4 and 8 ranks,
+not the first on all and the others on 2 or 8."""
 import json
 import os
 import random
@@ -108,7 +109,7 @@ class Ranks(unittest.TestCase):
         self.assertEqual(checkpoint(one / "run"), checkpoint(other / "run"))
 
     def test_bits_do_not_depend_on_the_number_of_ranks(self):
-        for name, words in RUNS.items():
+        for i, (name, words) in enumerate(RUNS.items()):
             with self.subTest(name):
                 shutil.rmtree(self.at)
                 self.at.mkdir()
@@ -116,7 +117,7 @@ class Ranks(unittest.TestCase):
                 if words[0] == "alexnet":
                     images(one)
                 run(one, 0, "train", *words, "--micro-batches", "8", "--out", "run")
-                for ranks in (1, 2, 4, 8):
+                for ranks in (1, 2, 4, 8) if LONG or i == 0 else (2,) if i % 2 else (8,):
                     other = self.place(str(ranks))
                     if words[0] == "alexnet":
                         images(other)
@@ -149,7 +150,7 @@ class Ranks(unittest.TestCase):
         began = time.monotonic()
         run(one, 4, "train", *words, "--micro-batches", "8", "--out", "run")
         whole = time.monotonic() - began
-        kills, wanted, tries = 0, 50 if LONG else 5, 0
+        kills, wanted, tries = 0, 50 if LONG else 3, 0
         while kills < wanted:
             tries += 1
             self.assertLess(tries, 20 * wanted, "runs end before they can be killed")
