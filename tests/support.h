@@ -37,6 +37,16 @@
         }                                                                                                              \
     } while (0)
 
+/* Under a sanitizer the slowest tests take half of their cases, unless PSGD_LONG_TESTS asks for all of them. */
+static inline bool every_case(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return getenv("PSGD_LONG_TESTS");
+#else
+    return true;
+#endif
+}
+
 /* xorshift64*: good enough for tests, and the same everywhere. */
 static inline uint64_t next_random(uint64_t *state)
 {

@@ -33,16 +33,6 @@ static const subject subjects[] = {
 };
 enum { SUBJECTS = sizeof subjects / sizeof subjects[0] };
 
-/* Every case; under TSan, where one takes seconds, a half of them, unless PSGD_LONG_TESTS asks for all. */
-static bool every_case(void)
-{
-#ifdef __SANITIZE_THREAD__
-    return getenv("PSGD_LONG_TESTS");
-#else
-    return true;
-#endif
-}
-
 /* P x after a few updates, on this many threads. */
 static real *run(const subject *s, const char *norm, int threads, int64_t *n)
 {
