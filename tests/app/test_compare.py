@@ -160,7 +160,7 @@ class Compare(unittest.TestCase):
         for verb in ("compare", "train", "minimize"):
             said = call(verb, "--help").stdout
             self.assertRegex(said, r"(?m)^  adamw +lr 0.001, decay 0.01$")
-            self.assertRegex(said, r"(?m)^  psgd-newton +lr 0.1, clip-relative 1, .*criterion newton")
+            self.assertRegex(said, r"(?m)^  psgd-newton +lr 0.08, warmup 20, .*criterion newton")
         self.assertIn("adamw", subprocess.run([PSGD, "--man"], capture_output=True, text=True, check=True).stdout)
 
 
