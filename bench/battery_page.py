@@ -110,8 +110,8 @@ def draw_curves(svg, x, y, w, h, title, rows):
     low, high = min(values), min(max(values), 2 * first)
     span = math.log(high / low) or 1
     total = max(curve[-1][0] for _, curve in curves)
-    svg.text(x + 3, y + 11, show(high, 2), "start", 9, "#777")
-    svg.text(x + 3, y + h - 3, show(low, 2), "start", 9, "#777")
+    svg.text(x - 4, y + 8, show(high, 2), "end", 9)
+    svg.text(x - 4, y + h, show(low, 2), "end", 9)
     for name, curve in curves:
         points = [(x + w * step / total, y + h * (1 - math.log(min(max(loss, low), high) / low) / span))
                   for step, _, _, loss in curve if math.isfinite(loss) and loss > 0]
@@ -119,16 +119,16 @@ def draw_curves(svg, x, y, w, h, title, rows):
 
 
 def draw(path, tasks):
-    columns, w, h = 4, 215, 120
+    columns, w, h, margin = 4, 200, 120, 48
     lines = -(-len(tasks) // columns)
-    svg = Svg(40 + columns * (w + 20), 300 + lines * (h + 35))
+    svg = Svg(10 + columns * (w + margin), 300 + lines * (h + 35))
     for i, name in enumerate(COLOURS):
         svg.line([(40 + i * 130, 15), (60 + i * 130, 15)], COLOURS[name], 3)
         svg.text(65 + i * 130, 19, name, "start")
-    draw_profile(svg, 30, 50, 425, 180, "steps to tuned Adam's final loss: share of tasks within × of the best", profile(tasks, "steps_to"))
-    draw_profile(svg, 500, 50, 425, 180, "the same in seconds", profile(tasks, "seconds_to"))
+    draw_profile(svg, margin, 50, 425, 180, "steps to tuned Adam's final loss: share of tasks within × of the best", profile(tasks, "steps_to"))
+    draw_profile(svg, 540, 50, 425, 180, "the same in seconds", profile(tasks, "seconds_to"))
     for i, (name, rows) in enumerate(tasks.items()):
-        draw_curves(svg, 30 + i % columns * (w + 20), 285 + i // columns * (h + 35), w, h, f"{name}: training loss by step", rows)
+        draw_curves(svg, margin + i % columns * (w + margin), 285 + i // columns * (h + 35), w, h, f"{name}: training loss by step", rows)
     svg.save(path)
 
 
