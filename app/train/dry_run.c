@@ -82,7 +82,7 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
     describe_settings(self->config.text, to);
     psgd__text_add(to, "optimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
                    psgd_optimizer_precond(self->optimizer, 0) ? "as below" : "none",
-                   psgd_optimizer_rate(self->optimizer));
+                   psgd_optimizer_base_rate(self->optimizer));
     q_cost all = {0};
     for (int i = 0; i < self->tensors; i++) describe_matrix(self, i, &all, to);
     psgd__text_add(to, "parameters %s\n", psgd__thousands(self->parameters, digits));

@@ -88,7 +88,7 @@ static psgd_status set_schedule(trainer *self)
 {
     const train_settings *s = &self->config.settings;
     psgd_options *options = self->config.optimizer;
-    double end = s->lr_end, start = psgd_optimizer_rate(self->optimizer);
+    double end = s->lr_end, start = psgd_optimizer_base_rate(self->optimizer);
     int64_t every = s->lr_epochs > 0 ? s->lr_epochs : 1;
     if (s->lr_epochs == 0) {
         if (!(end > 0)) return set_cosine(self);

@@ -219,6 +219,7 @@ int64_t psgd_optimizer_evaluations(const psgd_optimizer *optimizer); /* of loss 
 int64_t psgd_optimizer_products(const psgd_optimizer *optimizer);    /* Hessian-vector products, by iterate */
 const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* why the last skipped step was; "" for none */
 double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of the coming step */
+double psgd_optimizer_base_rate(const psgd_optimizer *optimizer);    /* option lr: mu without schedule and warm-up */
 
 /* 1 where a run that started at the loss first has diverged at loss: it is not finite, or loss - first is above
  * 10^4 (1 + |first|). The command stops such runs and says so. */

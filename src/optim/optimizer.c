@@ -246,6 +246,11 @@ double psgd_optimizer_rate(const psgd_optimizer *self)
     return set->lr * warmup * psgd__optim_schedule(self, &set->lr_schedule, step);
 }
 
+double psgd_optimizer_base_rate(const psgd_optimizer *self)
+{
+    return self ? self->settings.lr : 0;
+}
+
 int64_t psgd_optimizer_steps(const psgd_optimizer *self)
 {
     return self ? self->now.step : 0;

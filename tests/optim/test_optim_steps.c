@@ -164,6 +164,7 @@ static void run(const char *name, with set, rule r)
         assert_ok(psgd_optimizer_draw(o, 1, v + FIRST));
         for (int i = 0; i < N; i++) hv[i] = (1 + i) * v[i] + 0.3 * random_normal(&random); /* R never vanishes */
         assert_float_equal(psgd_optimizer_rate(o), LR * r.rate(step, w.plateau), 1e-15);
+        assert_float_equal(psgd_optimizer_base_rate(o), LR, 0);
         reference_step(&r, &w, step, g, v, hv);
         assert_ok(psgd_optimizer_step(o, (void *[]){x, x + FIRST}, (const void *[]){g, g + FIRST},
                                       (const void *[]){v, v + FIRST}, (const void *[]){hv, hv + FIRST}));
