@@ -27,11 +27,11 @@ static psgd_status along(void *data, double a, double *value, double *slope)
     return PSGD_OK;
 }
 
-/* Along the projection of x + a d, where bounds are met before a = 1: backtracking on the decrease that g promises for
+/* Along the projection of x + a d, where bounds are met before the first trial: backtracking on the decrease that g promises for
  * the projected step. */
 static psgd_status search_bent(minimizer *self, line_search *s)
 {
-    double a = 1, value, slope;
+    double a = s->first, value, slope;
     s->found = false;
     for (int k = 0; k < MAX_TRIALS && !s->found; k++) {
         PSGD_TRY(along(self, a, &value, &slope));
