@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pairs kept, and pairs of a solve that wait for its end. Together with 13 vectors that is at most 60 for many
+/* Pairs kept, and pairs of a solve that wait for its end. Together with 13 vectors that is 45 for many
  * unknowns. */
-enum { FEW = 8, LARGE = 4096, LARGE_ROOM = 12, LARGE_FRESH = 11, OWN_VECTORS = 9 };
+enum { FEW = 8, LARGE = 4096, LARGE_ROOM = 8, LARGE_FRESH = 8, OWN_VECTORS = 9 };
 
 #define FIELD(name) offsetof(minimize_settings, name)
 

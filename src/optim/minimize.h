@@ -5,6 +5,7 @@
 #include <stdbool.h>
 
 #include "core/options.h"
+#include "la/array/vectors.h"
 #include "optim/secant.h"
 #include <psgd/minimize.h>
 
@@ -52,8 +53,8 @@ typedef struct minimizer {
 
 static inline double minimize_dot(int64_t n, const double *x, const double *y)
 {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += x[i] * y[i];
+    double sum;
+    psgd__la_dots_f64(1, n, &x, y, &sum);
     return sum;
 }
 

@@ -27,8 +27,8 @@ static psgd_status along(void *data, double a, double *value, double *slope)
     return PSGD_OK;
 }
 
-/* Along the projection of x + a d, where bounds are met before the first trial: backtracking on the decrease that g promises for
- * the projected step. */
+/* Along the projection of x + a d, where bounds are met before the first trial: backtracking on the decrease that g
+ * promises for the projected step. */
 static psgd_status search_bent(minimizer *self, line_search *s)
 {
     double a = s->first, value, slope;
@@ -154,13 +154,13 @@ static bool is_stuck(minimizer *self)
 }
 
 /* The gradient is compared with |f|. That means nothing at a start where f is huge, and on the way to minus infinity: f
- * has just fallen by much of its size, or would if x changed by its own size. */
+ * is still falling by some part of its size, or would if x changed by its own size. */
 static bool has_converged(const minimizer *self)
 {
     double size = 1 + fabs(self->now.value), tolerance = self->settings.tolerance;
     if (self->now.gradient_norm <= tolerance) return true;
     if (!(self->now.gradient_norm <= tolerance * size)) return false;
-    return self->last_gain <= 0.1 * size && psgd__minimizer_slope_by_size(self) <= 0.1 * size;
+    return self->last_gain <= 1e-6 * size && psgd__minimizer_slope_by_size(self) <= 1e-4 * size;
 }
 
 static bool ended(minimizer *self)

@@ -156,14 +156,19 @@ static void add_dense(secant *s, const double *v, const double *h)
     }
 }
 
-static bool is_useful(const secant *s, const double *v, const double *h)
+static secant_sizes sizes_of(const secant *s, const double *v, const double *h)
 {
     const double *list[] = {v, h};
     double by_h[2], vv;
     psgd__la_dots_f64(2, s->n, list, h, by_h);
     psgd__la_dots_f64(1, s->n, list, v, &vv);
-    double size = sqrt(vv) * sqrt(by_h[1]);
-    return isfinite(size) && size > 0 && fabs(by_h[0]) >= SMALLEST_CURVATURE * size;
+    return (secant_sizes){.v = sqrt(vv), .h = sqrt(by_h[1]), .vh = fabs(by_h[0])};
+}
+
+static bool is_useful(const secant_sizes *of)
+{
+    double size = of->v * of->h;
+    return isfinite(size) && size > 0 && of->vh >= SMALLEST_CURVATURE * size;
 }
 
 static void keep_fresh(secant *s, const double *v, const double *h)
@@ -187,8 +192,9 @@ static void keep_fresh(secant *s, const double *v, const double *h)
 
 void psgd__secant_learn(secant *s, const double *v, const double *h)
 {
-    if (!is_useful(s, v, h)) return;
-    psgd__secant_base_learn(s, v, h);
+    secant_sizes sizes = sizes_of(s, v, h);
+    if (!is_useful(&sizes)) return;
+    psgd__secant_base_learn(s, v, h, &sizes);
     if (s->P && !s->mask && !s->dense_next && (s->dense || s->learned >= s->room)) {
         start_dense(s);
         for (int i = 0; i < s->fresh_count; i++) add_dense(s, s->fresh[i].v, s->fresh[i].h);
@@ -260,7 +266,8 @@ psgd_status psgd__secant_commit(secant *s)
 
 psgd_status psgd__secant_step(secant *s, double *v, double *h)
 {
-    if (!is_useful(s, v, h)) return PSGD_OK;
+    secant_sizes sizes = sizes_of(s, v, h);
+    if (!is_useful(&sizes)) return PSGD_OK;
     add_pair(s, v, h);
     if (s->dense) {
         double *other = s->P_next; /* in place */

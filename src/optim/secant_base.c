@@ -5,6 +5,7 @@
  * it: log sqrt(h'Bh v'B^-1v) / |v'h| is zero where Bh and v are parallel. Rounding and chance give D a small advantage
  * on pairs that it has not seen, hence the margin; where it is used without one, it costs more than it gains. */
 #include "optim/secant_base.h"
+#include "la/array/vectors.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,32 +36,25 @@ void psgd__secant_base_apply(secant *s, double *x)
     }
 }
 
-void psgd__secant_base_learn(secant *s, const double *v, const double *h)
+/* log sqrt(h'Dh v'D^-1v) / |v'h| */
+static double score_D(secant *s, const double *v, const double *h, double vh)
+{
+    double vDv, hDh;
+    for (int64_t i = 0; i < s->n; i++) s->work[i] = v[i] / s->D[i];
+    psgd__la_dots_f64(1, s->n, &v, s->work, &vDv);
+    for (int64_t i = 0; i < s->n; i++) s->work[i] = h[i] * s->D[i];
+    psgd__la_dots_f64(1, s->n, &h, s->work, &hDh);
+    return log(sqrt(hDh) * sqrt(vDv) / vh);
+}
+
+void psgd__secant_base_learn(secant *s, const double *v, const double *h, const secant_sizes *sizes)
 {
     if (s->group) return;
-    double vv = 0, hh = 0, vh = 0, vDv = 0, hDh = 0;
-    if (s->learned == 0) {
-        for (int64_t i = 0; i < s->n; i++) s->sum_v[i] /= 2;
-        for (int64_t i = 0; i < s->n; i++) s->sum_h[i] /= 2;
-    }
-    for (int64_t i = 0; i < s->n; i++) {
-        vv += v[i] * v[i];
-        hh += h[i] * h[i];
-        vh += v[i] * h[i];
-    }
-    double size = fabs(vh);
-    for (int64_t i = 0; i < s->n; i++) {
-        s->sum_v[i] += v[i] * v[i] / size;
-        s->sum_h[i] += h[i] * h[i] / size;
-    }
-    if (s->has_D) {
-        for (int64_t i = 0; i < s->n; i++) {
-            vDv += v[i] * v[i] / s->D[i];
-            hDh += h[i] * h[i] * s->D[i];
-        }
-        s->D_total += log(sqrt(hDh) * sqrt(vDv) / size);
-    }
-    s->plain_total += log(sqrt(vv) * sqrt(hh) / size);
+    double old = s->learned == 0 ? 0.5 : 1, vh = sizes->vh;
+    for (int64_t i = 0; i < s->n; i++) s->sum_v[i] = old * s->sum_v[i] + v[i] * v[i] / vh;
+    for (int64_t i = 0; i < s->n; i++) s->sum_h[i] = old * s->sum_h[i] + h[i] * h[i] / vh;
+    if (s->has_D) s->D_total += score_D(s, v, h, vh);
+    s->plain_total += log(sizes->v * sizes->h / vh);
     s->scored++;
 }
 
@@ -98,8 +92,8 @@ psgd_status psgd__secant_base_commit(secant *s)
 psgd_status psgd__secant_base_step(secant *s, double *v, double *h)
 {
     if (!s->group) return PSGD_OK;
-    double vh = 0;
-    for (int64_t i = 0; i < s->n; i++) vh += v[i] * h[i];
+    double vh;
+    psgd__la_dots_f64(1, s->n, &(const double *){v}, h, &vh);
     double scale = 1 / sqrt(fabs(vh));
     for (int64_t i = 0; i < s->n; i++) v[i] *= scale;
     for (int64_t i = 0; i < s->n; i++) h[i] *= scale;
@@ -109,14 +103,15 @@ psgd_status psgd__secant_base_step(secant *s, double *v, double *h)
 
 bool psgd__secant_base_scale(secant *s, const secant_pair *pair, double curvature)
 {
-    double before = s->gamma, sum = 0;
+    double before = s->gamma, sum;
     s->gamma = 1;
     memcpy(s->work, pair->h, (size_t)s->n * sizeof(double));
     if (s->mask) {
         for (int64_t i = 0; i < s->n; i++) s->work[i] *= s->mask[i];
     }
     psgd__secant_base_apply(s, s->work);
-    for (int64_t i = 0; i < s->n; i++) sum += s->work[i] * pair->h[i] * (s->mask ? s->mask[i] : 1);
+    for (int64_t i = 0; s->mask && i < s->n; i++) s->work[i] *= s->mask[i];
+    psgd__la_dots_f64(1, s->n, &(const double *){pair->h}, s->work, &sum);
     double gamma = curvature / sum;
     bool fits = isfinite(gamma) && gamma > 0;
     s->gamma = fits ? gamma : before;
