@@ -43,7 +43,8 @@ const char *psgd_outcome_text(psgd_outcome outcome)
         [PSGD_MAX_EVALUATIONS_REACHED] = "out of evaluations",
         [PSGD_STOPPED] = "stopped by the caller",
         [PSGD_GRADIENT_SUSPECT] = ("no lower point found: the gradient disagrees with differences of the "
-                                   "function; psgd_check_gradient names the worst entry"),
+                                   "function; psgd_check_gradient, or psgd minimize --check, names the worst "
+                                   "entry"),
         [PSGD_FAILED] = "failed",
         [PSGD_UNBOUNDED] = "the function has no minimum: it fell below -1e20 times its size at the start"};
     size_t i = (size_t)outcome;
