@@ -118,6 +118,44 @@ static double measure_alone(const settings *set)
     return run.seconds;
 }
 
+/* Seconds of a reduce-scatter and of an all-gather of all gradients without delays: what copies and wake-ups take here,
+ * behind which a delay hides. */
+static void *sum_all(void *data)
+{
+    enum { TIMES = 5 };
+    rank_run *run = data;
+    int64_t count = (int64_t)TENSORS * ROWS * COLUMNS;
+    float *x = calloc((size_t)count, sizeof *x);
+    run->status = x ? psgd_comm_sum(run->comm, PSGD_F32, count, x) : PSGD_ERR_NO_MEMORY;
+    double began = now();
+    for (int k = 0; k < TIMES && run->status == PSGD_OK; k++) {
+        run->status = psgd_comm_sum(run->comm, PSGD_F32, count, x);
+    }
+    run->seconds = (now() - began) / TIMES;
+    snprintf(run->sentence, sizeof run->sentence, "%s", psgd_last_error());
+    free(x);
+    return NULL;
+}
+
+/* One thread for each rank; the slowest, and false where one has failed. */
+static bool run_all(const settings *set, psgd_comm **comms, void *(*job)(void *), rank_run *runs, double *seconds)
+{
+    pthread_t threads[MAX_RANKS];
+    bool good = true;
+    *seconds = 0;
+    for (int r = 0; r < set->ranks; r++) {
+        runs[r] = (rank_run){.set = set, .comm = set->ranks > 1 ? comms[r] : NULL, .rank = r};
+        if (pthread_create(&threads[r], NULL, job, &runs[r]) != 0) exit(1);
+    }
+    for (int r = 0; r < set->ranks; r++) {
+        pthread_join(threads[r], NULL);
+        if (runs[r].status != PSGD_OK) fprintf(stderr, "rank %d: %s\n", r, runs[r].sentence);
+        good = good && runs[r].status == PSGD_OK;
+        if (runs[r].seconds > *seconds) *seconds = runs[r].seconds;
+    }
+    return good;
+}
+
 int main(int count, char **words)
 {
     if (count != 6) {
@@ -130,22 +168,17 @@ int main(int count, char **words)
     double alone = measure_alone(&set);
 
     psgd_comm *comms[MAX_RANKS];
-    pthread_t threads[MAX_RANKS];
     rank_run runs[MAX_RANKS];
+    double seconds, own, sent = 0, messages = 0, waited = 0;
+    if (psgd_comm_threads(NULL, set.ranks, comms) != PSGD_OK) return 1;
+    if (!run_all(&set, comms, sum_all, runs, &own)) return 1;
+    for (int r = 0; r < set.ranks; r++) psgd_comm_free(comms[r]);
     if (psgd_comm_threads(NULL, set.ranks, comms) != PSGD_OK) return 1;
     for (int r = 0; r < set.ranks; r++) {
         if (psgd_comm_delay(comms[r], set.latency, set.bandwidth) != PSGD_OK) return 1;
-        runs[r] = (rank_run){.set = &set, .comm = set.ranks > 1 ? comms[r] : NULL, .rank = r};
-        if (pthread_create(&threads[r], NULL, run_rank, &runs[r]) != 0) return 1;
     }
-    double seconds = 0, sent = 0, messages = 0, waited = 0;
+    if (!run_all(&set, comms, run_rank, runs, &seconds)) return 1;
     for (int r = 0; r < set.ranks; r++) {
-        pthread_join(threads[r], NULL);
-        if (runs[r].status != PSGD_OK) {
-            fprintf(stderr, "rank %d: %s\n", r, runs[r].sentence);
-            return 1;
-        }
-        if (runs[r].seconds > seconds) seconds = runs[r].seconds;
         if (runs[r].sent > sent) sent = runs[r].sent;
         messages += runs[r].messages / set.ranks;
         waited += runs[r].waited / set.ranks;
@@ -159,9 +192,11 @@ int main(int count, char **words)
     double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), at_once = R < cores ? R : cores;
     double backward = set.backward / R, model = 1.5 * backward + alone / at_once;
     if (set.ranks > 1) {
-        double sums = share / set.bandwidth + BUCKETS * set.latency, last = sums / BUCKETS;
-        double exposed = sums - backward > last ? sums - backward : last;
-        model += exposed + share / set.bandwidth + 5 * set.latency;
+        double sums = share / set.bandwidth + BUCKETS * set.latency, gather = share / set.bandwidth + set.latency;
+        sums = sums > own / 2 ? sums : own / 2;
+        gather = gather > own / 2 ? gather : own / 2;
+        double last = sums / BUCKETS, exposed = sums - backward > last ? sums - backward : last;
+        model += exposed + gather + 4 * set.latency;
     }
     printf(
         "{\"ranks\": %d, \"measured\": %.6f, \"model\": %.6f, \"sent\": %.0f, \"formula\": %.0f, \"messages\": %.6f, "
