@@ -69,6 +69,15 @@ int psgd_precond_factor_count(const psgd_precond *precond);
 int64_t psgd_precond_factor_size(const psgd_precond *precond, int factor);
 psgd_status psgd_precond_factor(const psgd_precond *precond, int factor, void *Q);
 
+/* The values that Q is made of, for a program that applies a copy of Q elsewhere, on a device say: those of each group
+ * of the tree that psgd_group_tree shows, a group before its parts.
+ *
+ *     scale c; diag [n]; norm and bnorm d [n - 1], s, c [n - 1]; xmat d [n], e [n]; tri, tril and dense Q [n][n];
+ *     block C; lra(r) d [n], U [r][n], V [r][n]; splu(r), m = n - r, of L and of U' each T [r][r], X [r][m], d [m];
+ *     a group of the program's own: its array; identity, kron, sum and tiles have none of their own. */
+int64_t psgd_precond_element_count(const psgd_precond *precond);
+psgd_status psgd_precond_elements(const psgd_precond *precond, void *elements); /* [element_count] */
+
 /* The state of a fit as bytes. Loaded into a preconditioner created with the same spec, shape, dtype and options, the
  * fit resumes bit-for-bit. Other bytes are refused and change nothing. */
 int64_t psgd_precond_state_bytes(const psgd_precond *precond);

@@ -44,6 +44,8 @@ PROTOTYPES = {
     "psgd_precond_factor_count": (c_int, [P]),
     "psgd_precond_factor_size": (c_int64, [P, c_int]),
     "psgd_precond_factor": (STATUS, [P, c_int, P]),
+    "psgd_precond_element_count": (c_int64, [P]),
+    "psgd_precond_elements": (STATUS, [P, P]),
     "psgd_precond_set_step": (STATUS, [P, c_double]),
     "psgd_precond_size": (c_int64, [P]),
     "psgd_precond_spec": (c_char_p, [P]),

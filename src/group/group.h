@@ -153,6 +153,8 @@ struct group_ops {
     /* OPTIONAL */
     /* Every array that makes up Q, children not included. NULL: q alone. */
     void (*state)(group *self, group_state visit, void *data);
+    /* The values that make up Q as psgd_precond_elements has them, children not included. NULL: the arrays of state. */
+    void (*elements)(const group *self, group_state visit, void *data);
     /* Q <- c Q. NULL where that would leave the group, as it does where a child has none. */
     void (*rescale)(group *self, real c);
     /* Calls visit for each part that is normalised on its own. NULL: the group itself is one such unit. */
@@ -260,6 +262,7 @@ BUILTIN_GROUPS(GROUP_OPS_DECLARE)
 #define psgd__group_largest       PSGD_TYPED(psgd__group_largest)
 #define psgd__group_visit         PSGD_TYPED(psgd__group_visit)
 #define psgd__group_to_dense      PSGD_TYPED(psgd__group_to_dense)
+#define psgd__group_elements      PSGD_TYPED(psgd__group_elements)
 #define psgd__group_balance       PSGD_TYPED(psgd__group_balance)
 #define psgd__r_spectral          PSGD_TYPED(psgd__r_spectral)
 #define psgd__group_reserve_sums  PSGD_TYPED(psgd__group_reserve_sums)
@@ -308,11 +311,12 @@ void psgd__group_reserve_panel(group *self);
 double psgd__group_fixed(const group *self, view X);             /* op fixed; 0 for an empty view */
 double psgd__group_fixed_gram(const group *self, group_image M); /* the same of X = M */
 psgd_status psgd__group_range(const group *self, double *smallest, double *largest);
-real psgd__group_largest(const group *self);                        /* max |entry| of what makes up Q */
-void psgd__group_state(group *self, group_state visit, void *data); /* op state or its default */
-void psgd__group_visit(group *self, group_state visit, void *data); /* the same, children included */
-void psgd__group_to_dense(const group *self, real *Q);              /* n x n, row-major */
-void psgd__group_balance(group *self, bool exactly);                /* kron: see kron.c */
+real psgd__group_largest(const group *self);                                 /* max |entry| of what makes up Q */
+void psgd__group_state(group *self, group_state visit, void *data);          /* op state or its default */
+void psgd__group_visit(group *self, group_state visit, void *data);          /* the same, children included */
+void psgd__group_to_dense(const group *self, real *Q);                       /* n x n, row-major */
+void psgd__group_elements(const group *self, group_state visit, void *data); /* op elements, children included */
+void psgd__group_balance(group *self, bool exactly);                         /* kron: see kron.c */
 
 /* Ops of one unit with their defaults. */
 void psgd__group_project_both(const group *self, view A, view B, real *R, real *S);

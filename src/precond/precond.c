@@ -252,6 +252,20 @@ psgd_status psgd_precond_factor(const psgd_precond *self, int factor, void *Q)
     return PSGD_OK;
 }
 
+int64_t psgd_precond_element_count(const psgd_precond *self)
+{
+    return self ? TYPED_CALL(self, elements, self, NULL) : 0;
+}
+
+psgd_status psgd_precond_elements(const psgd_precond *self, void *elements)
+{
+    if (!self || (!elements && psgd_precond_element_count(self) > 0)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "copying the elements of Q needs a preconditioner and room for them");
+    }
+    TYPED_CALL(self, elements, self, elements);
+    return PSGD_OK;
+}
+
 int64_t psgd_precond_state_bytes(const psgd_precond *self)
 {
     return self ? TYPED_CALL(self, state_bytes, self) : 0;

@@ -147,6 +147,7 @@ psgd_status psgd__rows_check(const psgd_rows *rows, int64_t limit);
     int psgd__precond_factor_count_##type(const psgd_precond *self);                                                   \
     int64_t psgd__precond_factor_size_##type(const psgd_precond *self, int factor);                                    \
     void psgd__precond_factor_##type(const psgd_precond *self, int factor, void *Q);                                   \
+    int64_t psgd__precond_elements_##type(const psgd_precond *self, void *to);                                         \
     void psgd__precond_reset_##type(psgd_precond *self, double scale);                                                 \
     int64_t psgd__precond_state_bytes_##type(const psgd_precond *self);                                                \
     void psgd__precond_state_save_##type(const psgd_precond *self, void *bytes);                                       \

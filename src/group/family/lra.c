@@ -213,6 +213,14 @@ static void lra_state(group *self, group_state visit, void *data)
     visit(data, l->memory, LRA_M + 2 * l->r * l->r);
 }
 
+/* d, U and V; M follows from them. */
+static void lra_elements(const group *self, group_state visit, void *data)
+{
+    const lra *l = as_lra(self);
+    visit(data, l->d, self->n);
+    visit(data, l->u, 2 * l->r * self->n);
+}
+
 /* Both panels are read twice to whiten and once for the gradients; one of them is read and written in turn. */
 static void lra_cost(const group *self, group_cost *cost)
 {
@@ -253,6 +261,7 @@ const group_ops GROUP_OPS(lra) = {
     .act = lra_act,
     .size = lra_size,
     .state = lra_state,
+    .elements = lra_elements,
     .cost = lra_cost,
     .r_size = psgd__group_no_size,
     .fit = psgd__lra_fit,

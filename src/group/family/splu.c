@@ -207,6 +207,13 @@ static void splu_state(group *self, group_state visit, void *data)
     visit(data, s->turn, 1);
 }
 
+static void splu_elements(const group *self, group_state visit, void *data)
+{
+    const splu *s = as_splu(self);
+    visit(data, s->L.T, half_size(s));
+    visit(data, s->U.T, half_size(s));
+}
+
 static void splu_cost(const group *self, group_cost *cost)
 {
     double n = (double)self->n, r = (double)as_splu(self)->r;
@@ -243,6 +250,7 @@ const group_ops GROUP_OPS(splu) = {
     .act = splu_act,
     .size = splu_size,
     .state = splu_state,
+    .elements = splu_elements,
     .cost = splu_cost,
     .r_size = psgd__group_no_size,
     .fit = psgd__splu_fit,

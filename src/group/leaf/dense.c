@@ -98,6 +98,12 @@ static void dense_state(group *self, group_state visit, void *data)
     if (!self->inverse_free) visit(data, d->inverse, self->n * self->n);
 }
 
+/* Q without its inverse. */
+static void dense_elements(const group *self, group_state visit, void *data)
+{
+    visit(data, as_dense(self)->q, self->n * self->n);
+}
+
 static void dense_cost(const group *self, group_cost *cost)
 {
     double n = (double)self->n, k = (double)self->fibres, q = n * n * sizeof(real);
@@ -247,6 +253,7 @@ const group_ops GROUP_OPS(dense) = {
     .act = dense_act,
     .size = dense_size,
     .state = dense_state,
+    .elements = dense_elements,
     .cost = dense_cost,
     .r_size = dense_r_size,
     .project = dense_project,

@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 static const group_fused tri_fused, packed_fused;
 
@@ -66,6 +67,23 @@ static void tri_act(const group *self, group_act act, view X)
         psgd__tri_packed_apply(t, act, X);
     } else {
         (act_inverse(act) ? la_tri_solve : la_tri_mul)(self->q, t->lower, act_transposed(act), X);
+    }
+}
+
+/* The square, row by row, with zeros in the other triangle. */
+static void tri_elements(const group *self, group_state visit, void *data)
+{
+    const tri *t = as_tri(self);
+    int64_t n = self->n;
+    real *row = psgd__work_at(self->work, t->scratch);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t from = t->lower ? 0 : i, count = t->lower ? i + 1 : n - i;
+        const real *packed = psgd__tri_row(t, t->lower ? n - 1 - i : i);
+        memset(row, 0, (size_t)n * sizeof(real));
+        for (int64_t j = 0; j < count; j++) {
+            row[from + j] = !t->packed ? self->q[i * n + from + j] : packed[t->lower ? count - 1 - j : j];
+        }
+        visit(data, row, n);
     }
 }
 
@@ -203,9 +221,10 @@ static const group_fused tri_fused = {.whiten = fused_whiten, .square = fused_sq
 static const group_fused packed_fused = {.whiten = packed_whiten};
 
 #define TRI_OPS                                                                                                        \
-    .reset = tri_reset, .act = tri_act, .size = tri_size, .cost = tri_cost, .r_size = tri_r_size,                      \
-    .project = tri_project, .r_max = tri_r_max, .r_spectral = psgd__r_spectral, .r_mul = tri_r_mul,                    \
-    .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract, .rescale = psgd__group_rescale
+    .reset = tri_reset, .act = tri_act, .size = tri_size, .elements = tri_elements, .cost = tri_cost,                  \
+    .r_size = tri_r_size, .project = tri_project, .r_max = tri_r_max, .r_spectral = psgd__r_spectral,                  \
+    .r_mul = tri_r_mul, .r_sums = tri_r_sums, .inside = tri_inside, .retract = tri_retract,                            \
+    .rescale = psgd__group_rescale
 
 const group_ops GROUP_OPS(tri) = {
     .kind = {.name = "tri",

@@ -288,6 +288,16 @@ void psgd__group_visit(group *self, group_state visit, void *data)
     for (int i = 0; i < self->child_count; i++) psgd__group_visit(self->child[i], visit, data);
 }
 
+void psgd__group_elements(const group *self, group_state visit, void *data)
+{
+    if (self->ops->elements) {
+        self->ops->elements(self, visit, data);
+    } else {
+        psgd__group_state((group *)self, visit, data);
+    }
+    for (int i = 0; i < self->child_count; i++) psgd__group_elements(self->child[i], visit, data);
+}
+
 static void visit_largest(void *data, real *x, int64_t count)
 {
     real *max = data, here = la_max_abs(count, x);

@@ -210,6 +210,25 @@ void PSGD_TYPED(psgd__precond_factor)(const psgd_precond *self, int index, void 
     psgd__group_to_dense(factor(self, index), Q);
 }
 
+typedef struct element_list {
+    real *to; /* NULL: they are counted */
+    int64_t count;
+} element_list;
+
+static void add_elements(void *data, real *x, int64_t count)
+{
+    element_list *list = data;
+    if (list->to) memcpy(list->to + list->count, x, (size_t)count * sizeof(real));
+    list->count += count;
+}
+
+int64_t PSGD_TYPED(psgd__precond_elements)(const psgd_precond *self, void *to)
+{
+    element_list list = {.to = to};
+    psgd__group_elements(self->root, add_elements, &list);
+    return list.count;
+}
+
 /* Min and max of the diagonal, from Q times the columns of I, a few at a time. */
 static psgd_status diagonal(const group *self, double *min, double *max)
 {
