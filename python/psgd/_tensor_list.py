@@ -96,6 +96,7 @@ def choose_specs(group: Mapping[str, Any], units: Sequence[Unit]) -> List[str]:
 
 class TensorList:
     native = sharded = False
+    key = "tensor"  # of the bytes in a state_dict
 
     def __init__(self, group: Dict[str, Any], units: Sequence[Unit], first: int, context: Optional[Context]) -> None:
         """first: the index of the first tensor among those of all lists, so that no two of them draw the same v."""
@@ -161,10 +162,10 @@ class TensorList:
     def preconditioner(self, index: int) -> Preconditioner:
         joint = self.group["joint"]
         index = 0 if joint else index
-        if index not in self.views:
-            found = lib.psgd_optimizer_precond(self.handle.value, index)
-            if found is None:
-                raise ValueError(f"the method {self.group['method']} has no preconditioner")
+        found = lib.psgd_optimizer_precond(self.handle.value, index)
+        if found is None:
+            raise ValueError(f"the method {self.group['method']} has no preconditioner")
+        if index not in self.views or self.views[index]._handle != found:  # with a delay another one comes into force
             unit, size = self.units[index], sum(p.numel() for unit in self.units for p in unit.params)
             kind = JointPreconditioner if joint else Preconditioner
             known = dict(
