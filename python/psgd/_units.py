@@ -102,8 +102,8 @@ def check_group(group: Dict[str, Any]) -> None:
     """What C does not see or would not name as Python does; C checks everything else."""
     if isinstance(group["lr"], bool) or not isinstance(group["lr"], (int, float, Tensor)):
         raise TypeError(f"lr must be a number, not {type(group['lr']).__name__}")
-    if group.setdefault("backend", None) not in (None, "c", "native"):
-        raise ValueError(f"backend must be c, native or None, not {group['backend']!r}")
+    if group.setdefault("backend", None) not in (None, "c", "native", "offload"):
+        raise ValueError(f"backend must be c, native, offload or None, not {group['backend']!r}")
     if group["hv"] not in ("auto", "exact", "difference"):
         raise ValueError(f"hv must be one of auto, exact, difference, not {group['hv']!r}")
     if not isinstance(group.setdefault("joint", False), bool):
@@ -117,7 +117,14 @@ def check_group(group: Dict[str, Any]) -> None:
 
 def is_native(group: Mapping[str, Any], param: Tensor) -> bool:
     """Whether torch ops move this parameter, not the C core."""
-    return group.get("backend") == "native" or param.device.type != "cpu"
+    return group.get("backend") in ("native", "offload") or param.device.type != "cpu"
+
+
+def is_offloaded(group: Mapping[str, Any], param: Tensor) -> bool:
+    """Whether a worker fits its preconditioner on the CPU while torch ops move it where it is."""
+    if group.get("backend") is None and param.device.type != "cpu":
+        return int(group.get("delay") or 0) > 0
+    return group.get("backend") == "offload"
 
 
 def shards_for(group: Mapping[str, Any], params: Sequence[Tensor]) -> Optional[Shards]:

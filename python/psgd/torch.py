@@ -26,15 +26,16 @@ from ._products import Products
 from ._replicas import Replicas
 from ._sharded import is_sharded
 from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr
-from ._units import GroupChoice, Unit, is_native, make_units, names_and_tensors, param_groups_of, shards_for
+from ._units import GroupChoice, Unit, is_native, is_offloaded, make_units, names_and_tensors, param_groups_of, shards_for
 from .context import Context, finish
+from .native.offload import OffloadList
 from .native.sharded import ShardedList
 from .native.tensors import READ_EVERY, NativeList
 from .precond import Preconditioner
 
 __all__ = ["PSGD"]
 _FOLDED = {"folded": torch.zeros(1, dtype=torch.uint8)}  # of a bias that is part of its weight's tensor
-_KEYS = {"tensor", "shared", "rows", "native", "folded", "row_bytes", "shared_bytes", "owner_bytes"}
+_KEYS = {"tensor", "shared", "rows", "native", "offload", "folded", "row_bytes", "shared_bytes", "owner_bytes"}
 
 
 class _State(DefaultDict[Any, Any]):
@@ -76,8 +77,9 @@ class PSGD(torch.optim.Optimizer):
         process_group: the processes that hold replicas of the parameters. None: all of them, where
             ``torch.distributed`` is initialised; False: none. Gradients and products become their means over these
             processes, unless DistributedDataParallel has seen to that, so all replicas take the same step.
-        backend: ``"c"``, the C core, for CPU tensors; ``"native"``, torch ops, for any device. None: the C core where
-            it can.
+        backend: ``"c"``, the C core, for CPU tensors; ``"native"``, torch ops, for any device; ``"offload"``, torch ops
+            that take their steps with preconditioners which the C core fits on the CPU meanwhile (``delay=k``: a fit
+            comes into force k steps later). None: the C core where it can, else with a ``delay`` offload, else native.
         method: ``"psgd"``, or another method of the C library: sgd, adam, adamw, rmsprop, esgd, kfac, ...
         options: every other option of the C library, with underscores: ``norm``, ``damping``, ``nesterov``,
             ``lr_schedule``, ``warmup``, ``clip_rms``, ``max_skipped``, ...; ``PSGD.options()`` tells what they do. The
@@ -188,10 +190,14 @@ class PSGD(torch.optim.Optimizer):
             first = sum(other.streams for other in [*before, *lists])
             if native and self._context is not None:
                 raise UnsupportedError("groups of a context are for parameters on the CPU and the C core")
+            offloaded = is_offloaded(group, units[0].params[0])
+            if offloaded and shards is not None:
+                raise UnsupportedError('backend="offload" is for parameters that are not sharded')
             if shards is not None:
                 lists.append(ShardedList(group, units, shards, first, KEYWORDS, partial(choose_specs, group)))
             elif native:
-                lists.append(NativeList(group, units, first, KEYWORDS, partial(choose_specs, group)))
+                kind = OffloadList if offloaded else NativeList
+                lists.append(kind(group, units, first, KEYWORDS, partial(choose_specs, group)))
             else:
                 lists.append(TensorList(group, units, first, self._context))
         return lists
@@ -223,7 +229,7 @@ class PSGD(torch.optim.Optimizer):
             for index, state in each.states().items():
                 unit = each.units[max(index, 0)]
                 entry = saved.setdefault(unit.params[0], {})
-                key = "native" if each.native else "shared" if index == SHARED else "tensor"
+                key = "shared" if index == SHARED else each.key
                 entry[key] = torch.frombuffer(state, dtype=torch.uint8)
                 for bias in unit.params[1:]:  # torch.distributed.checkpoint wants an entry for every parameter
                     saved[bias] = dict(_FOLDED)
@@ -262,6 +268,7 @@ class PSGD(torch.optim.Optimizer):
                     each.load_entries({i: self.state[unit.params[0]] for i, unit in enumerate(each.units)
                                        if unit.params[0] in self.state})  # fmt: skip
                 else:
+                    self._refuse_other_backend(each)
                     each.load_states(dict(self._saved_for(each)))
             self._lists = lists
         except BaseException:
@@ -283,10 +290,21 @@ class PSGD(torch.optim.Optimizer):
                 "load_state_dict, from the parameters alone"
             )
 
+    def _refuse_other_backend(self, each: Any) -> None:
+        """Its state would be left out without a word."""
+        for unit in each.units:
+            found = set(self.state.get(unit.params[0], {})) - {each.key, "shared", "rows"}
+            if found:
+                own = "c" if each.key == "tensor" else each.key
+                raise FormatError(
+                    f"the state of {unit.name} is not one of the {own} backend: it has {', '.join(sorted(found))}; "
+                    "name the backend that it was saved with"
+                )
+
     def _saved_for(self, each: TensorList) -> Iterator[Tuple[int, bytes]]:
         for index, unit in enumerate(each.units):
             for key, saved in self.state.get(unit.params[0], {}).items():
-                if key in (["native"] if each.native else ["tensor", "shared"]):  # load_state_dict casts to the dtype of the parameter: bytes survive that
+                if key in (each.key, "shared"):  # load_state_dict casts to the dtype of the parameter: bytes survive that
                     chars = saved.detach().to(torch.uint8).cpu().numpy().tobytes()
                     yield (SHARED if key == "shared" else index), chars
 

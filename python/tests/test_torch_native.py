@@ -199,6 +199,11 @@ def test_it_resumes_bit_for_bit():
     with pytest.raises(psgd.FormatError, match="native"):
         twin.load_state_dict(broken)
     assert core.state_dict()["state"][0].keys() == {"shared", "tensor"}
+    for one, other, backend in ((opt, core, "native"), (core, opt, None)):  # as after a move to or from a device
+        state = other.state_dict()
+        state["param_groups"][0]["backend"] = backend
+        with pytest.raises(psgd.FormatError, match="name the backend"):
+            one.load_state_dict(state)
 
 
 class Harm:

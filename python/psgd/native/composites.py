@@ -29,6 +29,11 @@ class Composite:
     def largest(self) -> Tensor:
         return torch.stack([part.largest() for part in self.parts]).amax()
 
+    def take(self, elements: Tensor) -> Tensor:
+        for part in self.parts:
+            elements = part.take(elements)
+        return elements
+
 
 class Kron(Composite):
     name = "kron"
@@ -154,6 +159,7 @@ def parse(spec: str, shape: Tuple[int, ...], dtype: torch.dtype, device: Any) ->
     lines = [found for found in map(_LINE.match, repr(Group(spec, shape)).split("\n")) if found]
     group, rest = _build(lines, 0, dtype, device, spec)
     assert rest == len(lines)
+    _tell_full_splus(group, spec)
     return group
 
 
@@ -177,6 +183,14 @@ def _build(lines: List[Any], at: int, dtype: torch.dtype, device: Any, spec: str
     if name not in LEAVES:
         raise UnsupportedError(f"{name} of {spec} has no form as torch ops; move the parameters to the CPU for it")
     return LEAVES[name](n, transposed, dtype, device), at
+
+
+def _tell_full_splus(group: Any, spec: str) -> None:
+    """splu(n) has as many elements as splu(n - 1): which of them is meant, the text alone tells."""
+    nodes = [node for node in group.nodes() if node.name == "splu"]
+    for node, rank in zip(nodes, re.findall(r"splu\(\s*(\d+)", spec)):
+        node.r = node.n if node.r == node.n - 1 <= int(rank) - 1 else node.r
+        node.mix = node.r + 1
 
 
 FAMILIES: Dict[str, Any] = {}

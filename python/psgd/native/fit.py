@@ -349,6 +349,11 @@ class NativeFit:
 
     # --- state and what people look at
 
+    def take(self, elements: Tensor) -> None:
+        """Q from the elements of the C core, which are kept; a Q of its own is fitted no further."""
+        rest = self.root.take(elements)
+        assert rest.numel() == 0
+
     def state_tensors(self) -> List[Tensor]:
         running = [x.reshape(1) for unit in self.running for x in unit]
         return [x for node in self.root.nodes() for x in node.state] + running + [

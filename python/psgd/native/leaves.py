@@ -78,6 +78,15 @@ class Leaf:
     def rescale(self, c: Tensor) -> None:
         self.state = [x * c for x in self.state]
 
+    def take(self, elements: Tensor) -> Tensor:
+        """The state from the elements of the C core (psgd_precond_elements), as views of them; returns the rest."""
+        made = []
+        for x in self.state:
+            made.append(elements[: x.numel()].view(x.shape))
+            elements = elements[x.numel() :]
+        self.state = made
+        return elements
+
     def packed(self, R: Tensor) -> Tensor:
         """R as a vector without what is zero or there twice, and back."""
         return R.reshape(-1)

@@ -154,14 +154,32 @@ class Block(Matrix):
         self.unprotected = any(part.unprotected for part in parts)
 
     def reset(self, scale: Any) -> List[Tensor]:
+        for part in self.parts:
+            part.state = part.reset(scale)
+        return [self._assembled()]
+
+    def take(self, elements: Tensor) -> Tensor:
+        first, last = self.parts[0].n, self.parts[1].n
+        C, elements = elements[: first * last], elements[first * last :]
+        for part in self.parts:
+            elements = part.take(elements)
+        made = self._assembled()
+        if self.transposed:
+            made[first:, :first] = C.view(last, first)
+        else:
+            made[:first, first:] = C.view(first, last)
+        self.state = [made]
+        return elements
+
+    def _assembled(self) -> Tensor:
+        """[A 0; 0 B]."""
         made = torch.zeros((self.n, self.n), dtype=self.dtype, device=self.device)
         at = 0
         for part in self.parts:
-            part.state = part.reset(scale)
             eye = torch.eye(part.n, dtype=self.dtype, device=self.device)[None]
             made[at : at + part.n, at : at + part.n] = part.act(eye)[0]
             at += part.n
-        return [made]
+        return made
 
     def algebra(self, S: Tensor) -> Tensor:
         k = self.parts[0].n

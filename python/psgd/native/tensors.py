@@ -62,6 +62,7 @@ class NativeView:
 
 class NativeList:
     native, sharded = True, False
+    key = "native"  # of the bytes in a state_dict
 
     def __init__(
         self,
@@ -101,8 +102,10 @@ class NativeList:
         for keyword, value in given.items():
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
+        named = {self.keywords[keyword] for keyword, value in given.items() if value is not None}
         if made["criterion"] == "newton" and sum(math.prod(unit.shape) for unit in self.units) <= _FEW:
-            self._follow_few(made, {self.keywords[keyword] for keyword, value in given.items() if value is not None})
+            self._follow_few(made, named)
+        self._follow_delay(made, named)
         for option, instead in _NEVER.items():
             if made.get(option) in (True, "yes") or self.group.get(option) is True:
                 raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
@@ -123,6 +126,10 @@ class NativeList:
         for option, value in _OF_FEW.items():
             if option not in named and not (option in _SCHEDULE and _SCHEDULE & named):
                 made[option] = value
+
+    def _follow_delay(self, made: Dict[str, Any], named: Set[str]) -> None:
+        if int(made["delay"]) > 0:
+            raise UnsupportedError('the option delay takes backend="offload", and parameters that are not sharded')
 
     def _numbers(self) -> None:
         get = self.settings.__getitem__
@@ -258,25 +265,33 @@ class NativeList:
 
     def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
         """P m of each tensor that was loaded, after the fit where that is due."""
-        made = {}
+        averages, pairs = {}, {}
         for i, entry in self.loaded.items():
             g = self._regularised(entry["g"], thetas[i])
-            m = self._averaged(i, g, ok)
-            pair = self._pair(i, g, m, entry.get("h"))
+            averages[i] = self._averaged(i, g, ok)
+            pair = self._pair(i, g, averages[i], entry.get("h"))
             if pair is not None:
-                self.fits[i].update(*pair, ok, self._fit_rate(i))
-            made[i] = self._applied(i, m)
-        return made
+                pairs[i] = pair
+        self._fit(pairs, ok)
+        return {i: self._applied(i, m) for i, m in averages.items()}
+
+    def _fit(self, pairs: Mapping[int, Tuple[Any, Tensor]], ok: Tensor) -> None:
+        for i, pair in pairs.items():
+            self.fits[i].update(*pair, ok, self._fit_rate(i))
 
     def _regularised(self, g: Tensor, theta: Tensor) -> Tensor:
         return g + self.l2 * theta if self.l2 > 0 else g
 
-    def _pair(self, index: int, g: Tensor, m: Tensor, h: Optional[Tensor]) -> Optional[Tuple[Tensor, Tensor]]:
+    def _drawn(self, index: int) -> Optional[Tensor]:
+        """v of a fit that needs no product."""
+        return self._normal(index, 1)
+
+    def _pair(self, index: int, g: Tensor, m: Tensor, h: Optional[Tensor]) -> Optional[Tuple[Any, Tensor]]:
         """v and h of a fit that is due."""
         if not self._due(index):
             return None
         if not self.newton:
-            return self._normal(index, 1), m if self.settings["whiten"] == "momentum" else g
+            return self._drawn(index), m if self.settings["whiten"] == "momentum" else g
         return None if h is None else (self.v[index], self._regularised(h, self.v[index]))
 
     def _fit_rate(self, index: int) -> float:
@@ -364,20 +379,27 @@ class NativeList:
     def states(self) -> Dict[int, bytearray]:
         """Of each tensor, as bytes: torch would cast anything else to the dtype of the parameter."""
         made = {}
-        for i, fit in self.fits.items():
+        for i in self.fits:
             own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
             own += [self.averages[i]] if i in self.averages else []
-            made[i] = pack([torch.tensor([len(own)]), *own, *fit.state_tensors()])
+            made[i] = pack([torch.tensor([len(own)]), *own, *self._fit_tensors(i)])
         return made
+
+    def _fit_tensors(self, index: int) -> List[Tensor]:
+        return self.fits[index].state_tensors()
+
+    def _load_fit(self, index: int, read: Sequence[Tensor], step_count: int) -> None:
+        self.fits[index].load_tensors(list(read))
 
     def load_states(self, saved: Mapping[int, bytes]) -> None:
         for i, chars in saved.items():
             try:
                 count, *read = unpack(bytes(chars))
                 own = self._own_parts(i, int(count), read)
-                self.fits[i].load_tensors(read[int(count) :])
+                self._load_fit(i, read[int(count) :], int(own[0][1]))
             except Exception as why:
-                raise FormatError(f"the state of {self.units[i].name} is not one of the native backend: {why}") from why
+                name = self.units[i].name
+                raise FormatError(f"the state of {name} is not one of the {self.key} backend: {why}") from why
             steps, taken, skips, first_rms, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
