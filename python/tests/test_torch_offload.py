@@ -184,6 +184,17 @@ def test_a_step_that_is_not_finite_is_fitted_by_nobody(criterion, spoil):
     assert torch.allclose(*ends, rtol=1e-10, atol=1e-12) and counts[0] == counts[1]
 
 
+def test_a_step_that_is_not_finite_in_one_tensor_is_fitted_for_none():
+    ends = []
+    for backend in ("c", "offload"):
+        one, two = (torch.nn.Parameter(torch.ones(3, dtype=torch.float64)) for _ in range(2))
+        opt = optimizer([one, two], backend, criterion="fisher", momentum=0.0)
+        for step in range(8):
+            opt.step(lambda: (one**2).sum() + (two**2).sum() * (float("nan") if step == 3 else 1))
+        ends.append((opt.preconditioner(one).updates, torch.cat([one, two]).detach()))
+    assert ends[0][0] == ends[1][0] == 4 and torch.allclose(ends[0][1], ends[1][1], rtol=1e-12)
+
+
 @pytest.mark.parametrize("criterion", ["fisher", "newton"])
 def test_it_resumes_bit_for_bit_with_pairs_in_flight(criterion):
     net = small_net()
@@ -203,9 +214,11 @@ def test_it_resumes_bit_for_bit_with_pairs_in_flight(criterion):
 
 
 def test_damaged_states_are_refused_and_change_nothing():
-    net = small_net()
-    opt = optimizer(net, momentum=0.9)
-    train(opt, net, 5)
+    weight = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.float64))
+    opt = optimizer([weight], momentum=0.9, group="kron(tri,diag)", delay=2)
+    for _ in range(4):
+        opt.step(lambda: (weight**2).sum())
+    assert len(opt._lists[0].flying) == 2
     good = copy.deepcopy(opt.state_dict())
     last = max(good["state"])
     whole = bytes(good["state"][last]["offload"].tolist())
