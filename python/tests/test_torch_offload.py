@@ -16,6 +16,7 @@ import psgd
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
 import psgd.torch  # noqa: E402
 from psgd._lib import check, lib  # noqa: E402
+from psgd.native import link as link_module  # noqa: E402
 from psgd.native import offload  # noqa: E402
 from psgd.native.link import Arrival, Link, StreamLink  # noqa: E402
 from psgd.native.offload_worker import HostFit  # noqa: E402
@@ -105,8 +106,12 @@ def test_a_fit_has_the_bits_of_the_core_and_comes_into_force_when_it_is_due():
 
 @contextmanager
 def fits(monkeypatch, before):
-    """Calls before(count of the fit) on the worker's thread."""
+    """Calls before(count of the fit) on the worker's thread, when those of other tests have ended."""
     own, counts = HostFit.fit, iter(range(10**6))
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name == "psgd-offload":
+            thread.join(30)
 
     def fit(self, *rest):
         before(next(counts))
@@ -331,6 +336,14 @@ def test_streams_change_no_bits(monkeypatch):
     link = SimulatedLink(CPU)
     plain, streamed = run_through(None, monkeypatch)[0], run_through(link, monkeypatch)[0]
     assert torch.equal(plain, streamed) and link.lent > 0
+
+
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 20])
+def test_copies_are_made_in_chunks(monkeypatch, count):
+    monkeypatch.setattr(link_module, "CHUNK", 7)
+    to, x = torch.zeros(count), torch.arange(float(count)) + 1
+    StreamLink.copy(SimulatedLink(CPU), to, x)
+    assert torch.equal(to, x)
 
 
 @pytest.mark.parametrize("forget", ["wait", "use"])

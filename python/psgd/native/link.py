@@ -95,8 +95,8 @@ class StreamLink(Link):
         return torch.empty(x.shape, dtype=x.dtype, device=self.device)
 
     def copy(self, to: Tensor, x: Tensor) -> None:
-        for part, own in zip(to.split(CHUNK), x.split(CHUNK)):
-            part.copy_(own, non_blocking=True)
+        for at in range(0, x.numel(), CHUNK):
+            to[at : at + CHUNK].copy_(x[at : at + CHUNK], non_blocking=True)
 
 
 def link_to(device: Any) -> Link:

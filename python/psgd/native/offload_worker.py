@@ -24,7 +24,7 @@ Job = Callable[[], None]
 class Pair(NamedTuple):
     """Of one tensor, on the host."""
 
-    index: int
+    tensor: int
     v: Optional[Tensor]  # None: the worker draws it
     h: Tensor
     steps: int  # the tensor's, which v is drawn from
@@ -96,7 +96,9 @@ class Request:
     ) -> None:  # fmt: skip
         """flag: whether the step was finite; mark: when all of this is on the host; copies: what must stay until then."""
         self.step, self.due, self._pairs, self._flag, self._mark, self._copies = step, due, pairs, flag, mark, copies
-        self.done, self.made, self.error = threading.Event(), {}, None  # type: ignore[var-annotated]
+        self.done = threading.Event()
+        self.made: Dict[int, Made] = {}
+        self.error: Optional[BaseException] = None
 
     def __lt__(self, other: "Request") -> bool:
         return (self.step, self.due) < (other.step, other.due)
@@ -123,9 +125,9 @@ class Request:
         flag = self._flag
         fine = flag is None or bool(flag)
         for pair in self._pairs:
-            made = fits[pair.index].fit(pair, rooms) if fine else None
+            made = fits[pair.tensor].fit(pair, rooms) if fine else None
             if made is not None:
-                self.made[pair.index] = made
+                self.made[pair.tensor] = made
             rooms.give(pair.h)
         if flag is not None:
             rooms.give(flag)
