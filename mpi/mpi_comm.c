@@ -90,6 +90,15 @@ static psgd_status mpi_wait(void *data, int slot)
     return check(code, "exchange messages");
 }
 
+/* A failure is that of the wait. */
+static void mpi_poll(void *data, int slot)
+{
+    const mpi_slot *s = &((mpi_rank *)data)->slots[slot];
+    for (int i = 0, done = 1; i < s->count && done; i++) {
+        if (MPI_Test(&s->requests[i], &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    }
+}
+
 static void mpi_stop(void *data, const char *sentence)
 {
     (void)sentence; /* the library does not print */
@@ -106,8 +115,8 @@ static void mpi_free(void *data)
 
 /* By whether MPI may be called from another thread. */
 static const psgd_comm_ops mpi_ops[2] = {
-    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free},
-    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .any_thread = 1},
+    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .poll = mpi_poll},
+    {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .any_thread = 1, .poll = mpi_poll},
 };
 
 psgd_status psgd_mpi_comm(const psgd_context *context, MPI_Comm communicator, psgd_comm **comm)

@@ -8,7 +8,7 @@
 #include <psgd/mpi.h>
 #endif
 
-static psgd_comm *world;
+static psgd_comm *world, *kind, *both; /* all ranks; those of the same kind, and all for what passes between kinds */
 
 psgd_comm *cli_comm(void)
 {
@@ -39,15 +39,33 @@ psgd_status cli_comm_open(void)
     return PSGD_OK;
 }
 
+static psgd_status divide(int64_t count)
+{
+    MPI_Comm part = MPI_COMM_NULL;
+    int rank = psgd_comm_rank(world);
+    MPI_Comm_split(MPI_COMM_WORLD, rank >= psgd_comm_size(world) - count, rank, &part);
+    psgd_status status = psgd_mpi_comm(NULL, part, &kind);
+    MPI_Comm_free(&part);
+    return status == PSGD_OK ? psgd_mpi_comm(NULL, MPI_COMM_WORLD, &both) : status;
+}
+
 void cli_comm_close(void)
 {
     int started = 0;
+    psgd_comm_free(kind);
+    psgd_comm_free(both);
     psgd_comm_free(world);
-    world = NULL;
+    world = kind = both = NULL;
     MPI_Initialized(&started);
     if (started) MPI_Finalize();
 }
 #else
+static psgd_status divide(int64_t count)
+{
+    (void)count; /* there is one rank, and this is not called */
+    return PSGD_OK;
+}
+
 psgd_status cli_comm_open(void)
 {
     const char *size = ranks_started();
@@ -61,3 +79,18 @@ void cli_comm_close(void)
 {
 }
 #endif
+
+psgd_status cli_comm_divide(int64_t count, psgd_comm **own, psgd_comm **all)
+{
+    int size = psgd_comm_size(world);
+    if (size <= count) {
+        return psgd__fail(
+            PSGD_ERR_ARGUMENT,
+            "--curvature-ranks %lld needs more than %lld ranks, and there %s %d: start them with mpirun -n",
+            (long long)count, (long long)count, size == 1 ? "is" : "are", size);
+    }
+    PSGD_TRY(divide(count));
+    *own = kind;
+    *all = both;
+    return PSGD_OK;
+}

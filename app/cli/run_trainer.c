@@ -85,7 +85,7 @@ static void report_messages(const trainer *self, FILE *lines)
     psgd__trainer_messages(self, &seconds, &waited);
     if (seconds <= 0) return;
     fprintf(lines, "sums over %d ranks: %.3g s, of which %.0f %% were hidden behind the backward pass\n",
-            psgd_comm_size(cli_comm()), seconds, waited < seconds ? 100 * (1 - waited / seconds) : 0);
+            psgd__trainer_state(self).ranks, seconds, waited < seconds ? 100 * (1 - waited / seconds) : 0);
 }
 
 psgd_status cli_run_trainer(trainer *self, FILE *lines, bool *stopped)

@@ -6,6 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The ranks of a run: all share the batch, but for curvature ranks. */
+static psgd_status find_ranks(const cli_args *args, train_ranks *ranks)
+{
+    int64_t count = 0;
+    *ranks = (train_ranks){.comm = cli_comm()};
+    if (!cli_value(args, "curvature-ranks")) return PSGD_OK;
+    PSGD_TRY(cli_count(args, "curvature-ranks", &count));
+    if (count == 0) return PSGD_OK;
+    PSGD_TRY(cli_comm_divide(count, &ranks->comm, &ranks->all));
+    ranks->curvature_ranks = (int)count;
+    return PSGD_OK;
+}
+
 /* A new run of the model named first, or the run in the folder of that name. Flags other than the verbs' own are
  * settings of it. */
 static psgd_status open_run(const cli_args *args, bool is_new, trainer **self)
@@ -13,16 +26,19 @@ static psgd_status open_run(const cli_args *args, bool is_new, trainer **self)
     train_setting settings[TRAIN_MAX_SETTINGS];
     const char *first = args->positional[0], *weights = cli_value(args, "weights");
     int count = 0;
+    train_ranks ranks;
+    PSGD_TRY(find_ranks(args, &ranks));
     for (int i = 0; i < args->flag_count && count < TRAIN_MAX_SETTINGS - 2; i++) {
-        bool own = !strcmp(args->name[i], "dry-run") || !strcmp(args->name[i], "weights");
+        bool own = !strcmp(args->name[i], "dry-run") || !strcmp(args->name[i], "weights") ||
+                   !strcmp(args->name[i], "curvature-ranks");
         if (!own) settings[count++] = (train_setting){args->name[i], args->value[i]};
     }
-    if (!is_new) return psgd__trainer_resume(NULL, cli_comm(), first, count, settings, self);
+    if (!is_new) return psgd__trainer_resume(NULL, &ranks, first, count, settings, self);
     settings[count++] = (train_setting){"model", first};
     if (cli_comm() && !cli_value(args, "micro-batches") && count < TRAIN_MAX_SETTINGS) {
         settings[count++] = (train_setting){"micro-batches", "8"};
     }
-    PSGD_TRY(psgd__trainer_create(NULL, cli_comm(), count, settings, self));
+    PSGD_TRY(psgd__trainer_create(NULL, &ranks, count, settings, self));
     return weights ? psgd__trainer_load_weights(*self, weights) : PSGD_OK;
 }
 
@@ -94,11 +110,20 @@ static psgd_status evaluate(const cli_args *args)
     return status;
 }
 
+#define CURVATURE_FLAG                                                                                                 \
+    {                                                                                                                  \
+        "curvature-ranks", "N",                                                                                        \
+            "with --delay, under mpirun: the last N ranks evaluate Hv and fit while the others step"                   \
+    }
+
 static const cli_flag train_flags[] = {
     {"dry-run", NULL, "print settings, shapes, groups, bytes and flops, and stop"},
     {"weights", "FILE", "start from weights in a safetensors file, not from random ones"},
+    CURVATURE_FLAG,
     {0},
 };
+
+static const cli_flag resume_flags[] = {CURVATURE_FLAG, {0}};
 
 static const cli_flag eval_flags[] = {{"weights", "FILE", "weights of the MODEL in a safetensors file"}, {0}};
 
@@ -164,6 +189,7 @@ const cli_verb verb_resume = {
     .name = "resume",
     .usage = "psgd resume RUN [options that replace those of the run]",
     .summary = "Resume a run from its checkpoint",
+    .flags = resume_flags,
     .ranks = true,
     TRAIN_OPTIONS,
     .more = "A run that has made all of its steps says so; --epochs or --steps with more of them continues it.\n",

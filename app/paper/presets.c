@@ -176,10 +176,11 @@ psgd_status psgd__paper_open(const psgd_context *context, psgd_comm *comm, const
 {
     char path[4096];
     settings all = {.count = 0}, changed = {.count = 0};
+    const train_ranks ranks = {.comm = comm};
     checkpoint file;
     collect(experiment, choice, method, folder, &all);
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
-    if (access(path, F_OK) != 0) return psgd__trainer_create(context, comm, all.count, all.list, opened);
+    if (access(path, F_OK) != 0) return psgd__trainer_create(context, &ranks, all.count, all.list, opened);
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
     if (status == PSGD_OK) status = check_same(experiment, &file, &all);
     psgd__checkpoint_close(&file);
@@ -187,5 +188,5 @@ psgd_status psgd__paper_open(const psgd_context *context, psgd_comm *comm, const
     for (int i = 0; i < all.count; i++) {
         if (may_change(experiment, all.list[i].name)) set(&changed, all.list[i].name, all.list[i].value);
     }
-    return psgd__trainer_resume(context, comm, folder, changed.count, changed.list, opened);
+    return psgd__trainer_resume(context, &ranks, folder, changed.count, changed.list, opened);
 }

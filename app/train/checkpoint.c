@@ -235,9 +235,10 @@ psgd_status psgd__checkpoint_restore(const checkpoint *file, trainer *self)
         status = psgd__fail(PSGD_ERR_FORMAT, "the checkpoint in %s is damaged: it has weights that are not finite",
                             file->folder);
     }
-    PSGD_TRY(psgd_comm_agree(self->config.comm, status));
+    PSGD_TRY(psgd__train_agree(self, status));
     const void *image = psgd__checkpoint_section(file, "optimizer", &bytes);
-    PSGD_TRY(psgd_optimizer_state_load(self->optimizer, bytes, image));
+    status = psgd_optimizer_state_load(self->optimizer, bytes, image);
+    PSGD_TRY(self->config.all ? psgd__train_agree(self, status) : status);
     memcpy(self->theta, theta, (size_t)weights);
     if (best) memcpy(self->best, best, (size_t)weights);
     if (state) psgd__micro_set_state(self, state);

@@ -51,12 +51,13 @@ static psgd_status check_micro_batches(const train_config *self)
 {
     const train_settings *s = &self->settings;
     int64_t count = s->micro_batches, ranks = psgd_comm_size(self->comm), each = count / ranks;
+    bool fits = self->all && psgd_comm_rank(self->all) >= psgd_comm_size(self->all) - self->curvature_ranks;
     if (ranks > 1 && (count % ranks != 0 || (each & (each - 1)) != 0)) {
         return psgd__fail(
             PSGD_ERR_ARGUMENT,
-            "%lld ranks with %lld micro-batches: the number of micro-batches must be a power of two times "
+            "%lld %sranks with %lld micro-batches: the number of micro-batches must be a power of two times "
             "the ranks; run on another number, or start a run with --micro-batches %lld",
-            (long long)ranks, (long long)count, (long long)(ranks * (ranks > 4 ? 1 : 2)));
+            (long long)ranks, fits ? "curvature " : "", (long long)count, (long long)(ranks * (ranks > 4 ? 1 : 2)));
     }
     if (count > s->batch) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "a batch of %lld cannot be cut into %lld micro-batches",

@@ -6,8 +6,10 @@
 
 typedef struct train_config {
     const psgd_context *context;
-    psgd_comm *comm; /* NULL: a single rank */
-    char *text;      /* "name=value\n" of every setting given, as a checkpoint has them */
+    psgd_comm *comm; /* of the ranks that share a batch; NULL: a single rank */
+    psgd_comm *all;  /* with curvature ranks: of all ranks, these last; else NULL */
+    int curvature_ranks;
+    char *text; /* "name=value\n" of every setting given, as a checkpoint has them */
     train_settings settings;
     model_settings model;
     const model *kind;

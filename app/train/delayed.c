@@ -24,7 +24,8 @@ struct delayed_products {
 static bool applies(const trainer *self)
 {
     return psgd_optimizer_workers(self->optimizer) > 0 && psgd_optimizer_uses_products(self->optimizer) &&
-           !self->by_closure && self->config.settings.micro_batches == 1 && psgd_comm_size(self->config.comm) == 1;
+           !self->by_closure && self->config.settings.micro_batches == 1 && psgd_comm_size(self->config.comm) == 1 &&
+           !self->config.all;
 }
 
 /* The graph whose samples Hv is taken on. */

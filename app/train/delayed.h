@@ -1,6 +1,6 @@
 /* Hessian-vector products of the optimizer's workers (option delay): each worker has a graph of its own, and each pair
  * in flight a copy of its batch and of the carried state. With micro-batches or ranks, and for finite differences, the
- * products are the trainer's own, and workers only fit. */
+ * products are the trainer's own, and workers only fit; curvature_ranks.h has ranks that do both. */
 #ifndef PSGD_TRAIN_DELAYED_H
 #define PSGD_TRAIN_DELAYED_H
 

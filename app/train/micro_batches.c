@@ -269,6 +269,17 @@ psgd_status psgd__micro_carry(trainer *self)
     return PSGD_OK;
 }
 
+/* The states of this rank's micro-batches, one after the other. */
+static void pack_states(const trainer *self, char *to)
+{
+    const micro_batches *m = self->micro;
+    for (int64_t i = 0; i < m->own; i++) {
+        task_piece piece = psgd__task_piece(self->task, m->first + i);
+        memcpy(to, at_state(m, m->state, i), (size_t)state_bytes(self, piece.full));
+        to += state_bytes(self, piece.full);
+    }
+}
+
 psgd_status psgd__micro_state(const trainer *self, void **state, int64_t *bytes)
 {
     const micro_batches *m = self->micro;
@@ -277,11 +288,7 @@ psgd_status psgd__micro_state(const trainer *self, void **state, int64_t *bytes)
     if (!m || !m->all_bytes) return PSGD_OK;
     char *at = m->all;
     for (int r = 0; r < psgd_comm_rank(self->config.comm); r++) at += m->counts[r];
-    for (int64_t i = 0; i < m->own; i++) {
-        task_piece piece = psgd__task_piece(self->task, m->first + i);
-        memcpy(at, at_state(m, m->state, i), (size_t)state_bytes(self, piece.full));
-        at += state_bytes(self, piece.full);
-    }
+    pack_states(self, at);
     return psgd_comm_share(self->config.comm, 1, m->counts, m->all);
 }
 
@@ -299,4 +306,47 @@ void psgd__micro_set_state(trainer *self, const void *state)
         memcpy(at_state(m, m->state, i), at, (size_t)state_bytes(self, piece.full));
         at += state_bytes(self, piece.full);
     }
+}
+
+int64_t psgd__micro_own_bytes(const trainer *self)
+{
+    const micro_batches *m = self->micro;
+    int rank = psgd_comm_rank(self->config.comm);
+    if (!self->task->carries) return 0;
+    if (m && m->all_bytes) return m->counts[rank];
+    return rank == 0 ? state_bytes(self, &self->task->full) : 0;
+}
+
+void psgd__micro_own_state(const trainer *self, char *to)
+{
+    const micro_batches *m = self->micro;
+    if (psgd__micro_own_bytes(self) == 0) return;
+    if (m && m->all_bytes) {
+        pack_states(self, to);
+    } else {
+        memcpy(to, m ? m->state : graph_state(&self->task->full), (size_t)state_bytes(self, &self->task->full));
+    }
+}
+
+void psgd__micro_join_states(trainer *self, const void *const *parts, int64_t at)
+{
+    const micro_batches *m = self->micro;
+    if (!self->task->carries) return;
+    if (!m || !m->all_bytes) {
+        psgd__micro_set_state(self, (const char *)parts[0] + at);
+        return;
+    }
+    int ranks = psgd_comm_size(self->config.all) - self->config.curvature_ranks;
+    int64_t pieces = self->config.settings.micro_batches;
+    char *to = m->all;
+    for (int d = 0; d < ranks; d++) {
+        const char *from = (const char *)parts[d] + at;
+        for (int64_t i = 0; i < pieces / ranks; i++) {
+            int64_t bytes = state_bytes(self, psgd__task_piece(self->task, d * (pieces / ranks) + i).full);
+            memcpy(to, from, (size_t)bytes);
+            to += bytes;
+            from += bytes;
+        }
+    }
+    psgd__micro_set_state(self, m->all);
 }

@@ -33,4 +33,10 @@ psgd_status psgd__micro_carry(trainer *self);
 psgd_status psgd__micro_state(const trainer *self, void **state, int64_t *bytes);
 void psgd__micro_set_state(trainer *self, const void *state);
 
+/* The carried state as data ranks send it to curvature ranks: this rank's part of it, bytes long, and the parts of all
+ * data ranks, from byte at of each, back. What all ranks have is rank 0's. */
+int64_t psgd__micro_own_bytes(const trainer *self);
+void psgd__micro_own_state(const trainer *self, char *to);
+void psgd__micro_join_states(trainer *self, const void *const *parts, int64_t at);
+
 #endif

@@ -294,8 +294,9 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
 {
     session s = {.self = self, .watch = watch, .records = self->config.settings.out};
     *stopped = false;
-    PSGD_TRY(psgd__train_bind(self));
-    psgd_status status;
+    if (self->serves) return psgd__train_serve_curvature(self);
+    psgd_status status = psgd__train_bind(self);
+    if (status != PSGD_OK) return status;
     if (self->now.step < self->total) {
         status = open_log(&s);
         if (status == PSGD_OK) status = train(&s, stopped);
@@ -303,5 +304,6 @@ psgd_status psgd__trainer_run(trainer *self, const train_watch *watch, bool *sto
         status = close_run(&s);
     }
     psgd__metrics_close(s.log);
-    return status == PSGD_OK && !*stopped && s.records ? save_weights(self) : status;
+    if (status == PSGD_OK && !*stopped && s.records) status = save_weights(self);
+    return psgd__train_end_curvature(self, status);
 }

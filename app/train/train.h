@@ -56,12 +56,19 @@ typedef struct train_watch {
     const volatile sig_atomic_t *stop;              /* not 0: finish the step, save, and return */
 } train_watch;
 
-/* Everything is opened and checked, nothing written. comm is NULL for a single rank; else all ranks make all calls of a
- * trainer, rank 0 writes, and where one fails all do. */
-psgd_status psgd__trainer_create(const psgd_context *context, psgd_comm *comm, int count, const train_setting *settings,
-                                 trainer **created);
+/* The ranks of a run. comm is of those that share a batch. With curvature ranks (psgd_optimizer_bind_curvature) these
+ * have a comm of their own, and all is of all ranks, the last of which they are. */
+typedef struct train_ranks {
+    psgd_comm *comm, *all;
+    int curvature_ranks;
+} train_ranks;
+
+/* Everything is opened and checked, nothing written. ranks is NULL for a single rank; else all ranks make all calls of
+ * a trainer, rank 0 writes, and where one fails all do. */
+psgd_status psgd__trainer_create(const psgd_context *context, const train_ranks *ranks, int count,
+                                 const train_setting *settings, trainer **created);
 /* From the checkpoint in a run's folder. Settings given here win over those in it: epochs and steps, say. */
-psgd_status psgd__trainer_resume(const psgd_context *context, psgd_comm *comm, const char *folder, int count,
+psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks *ranks, const char *folder, int count,
                                  const train_setting *settings, trainer **created);
 void psgd__trainer_free(trainer *self);
 
@@ -102,6 +109,7 @@ typedef struct train_state {
     int64_t step, total; /* made, and when all are made */
     const char *folder;  /* NULL where nothing is written */
     const char *note;    /* a sentence about the data worth telling, or "" */
+    int ranks;           /* that share a batch */
 } train_state;
 train_state psgd__trainer_state(const trainer *self);
 

@@ -20,7 +20,7 @@ double psgd__trainer_memory(const trainer *self)
                    (double)psgd_graph_resident_bytes(t->part.graph, true, true) +
                    (double)psgd_graph_resident_bytes(t->less.graph, true, products) +
                    (double)psgd_graph_resident_bytes(t->part_less.graph, true, true) + t->ops->memory(t);
-    bytes += psgd__micro_memory(self) + psgd__delayed_memory(self);
+    bytes += psgd__micro_memory(self) + psgd__delayed_memory(self) + psgd__train_curvature_memory(self);
     return bytes + (self->optimizer ? 2 * (double)psgd_optimizer_state_bytes(self->optimizer) : 0);
 }
 
@@ -194,7 +194,7 @@ static psgd_status make_room(trainer *self)
 /* All ranks. Version, options and data are those of rank 0. */
 static psgd_status check_ranks(const trainer *self)
 {
-    psgd_comm *comm = self->config.comm;
+    psgd_comm *comm = self->config.all ? self->config.all : self->config.comm;
     const task *t = self->task;
     if (psgd_comm_size(comm) == 1) return PSGD_OK;
     text data = {.context = self->context};
@@ -218,24 +218,30 @@ static psgd_status check_ranks(const trainer *self)
 static psgd_status prepare(trainer *self, int count, const train_setting *list)
 {
     train_config *config = &self->config;
-    PSGD_TRY(psgd_comm_agree(config->comm, open_task(self, count, list)));
+    PSGD_TRY(psgd__train_agree(self, open_task(self, count, list)));
     PSGD_TRY(check_ranks(self));
-    PSGD_TRY(build(self));
+    psgd_status status = build(self);
+    PSGD_TRY(config->all ? psgd__train_agree(self, status) : status);
     self->by_closure = psgd_optimizer_needs_objective(self->optimizer) || config->settings.hv == HV_DIFFERENCE;
-    PSGD_TRY(psgd_comm_agree(config->comm, make_room(self)));
+    PSGD_TRY(psgd__train_agree(self, make_room(self)));
     PSGD_TRY(psgd__delayed_create(self, &self->delayed));
+    PSGD_TRY(psgd__train_bind_curvature(self));
     self->total = total_steps(self);
     return psgd__model_start(self->context, config->kind, self->task->full.graph, config->dtype,
                              (uint64_t)config->settings.seed, self->theta);
 }
 
-psgd_status psgd__trainer_create(const psgd_context *context, psgd_comm *comm, int count, const train_setting *settings,
-                                 trainer **created)
+psgd_status psgd__trainer_create(const psgd_context *context, const train_ranks *ranks, int count,
+                                 const train_setting *settings, trainer **created)
 {
     trainer *self = psgd__alloc(context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run");
     self->context = context;
-    self->config.comm = comm;
+    if (ranks) {
+        self->config.comm = ranks->comm;
+        self->config.all = ranks->all;
+        self->config.curvature_ranks = ranks->curvature_ranks;
+    }
     self->pairs = 1;
     self->now.best = HUGE_VAL;
     self->now.valid = self->now.first = NAN;
@@ -264,7 +270,7 @@ void psgd__trainer_free(trainer *self)
 }
 
 /* The settings of the checkpoint, followed by those given now. */
-static psgd_status recreate(const checkpoint *file, psgd_comm *comm, int count, const train_setting *settings,
+static psgd_status recreate(const checkpoint *file, const train_ranks *ranks, int count, const train_setting *settings,
                             trainer **created)
 {
     train_setting all[TRAIN_MAX_SETTINGS];
@@ -279,7 +285,7 @@ static psgd_status recreate(const checkpoint *file, psgd_comm *comm, int count, 
         used++;
     }
     for (int i = 0; i < count && used < TRAIN_MAX_SETTINGS; i++) all[used++] = settings[i];
-    return psgd__trainer_create(file->context, comm, used, all, created);
+    return psgd__trainer_create(file->context, ranks, used, all, created);
 }
 
 /* The state that is carried over belongs to the micro-batches that the run began with, and so do its bits. */
@@ -299,15 +305,15 @@ static psgd_status check_same_pieces(const checkpoint *file, int count, const tr
                       file->folder, was, is);
 }
 
-psgd_status psgd__trainer_resume(const psgd_context *context, psgd_comm *comm, const char *folder, int count,
+psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks *ranks, const char *folder, int count,
                                  const train_setting *settings, trainer **created)
 {
     checkpoint file;
     trainer *self = NULL;
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
     if (status == PSGD_OK) status = check_same_pieces(&file, count, settings);
-    status = psgd_comm_agree(comm, status);
-    if (status == PSGD_OK) status = recreate(&file, comm, count, settings, &self);
+    status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
+    if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) {
@@ -320,7 +326,8 @@ psgd_status psgd__trainer_resume(const psgd_context *context, psgd_comm *comm, c
 
 train_state psgd__trainer_state(const trainer *self)
 {
-    return (train_state){self->now.step, self->total, self->config.settings.out, self->task->note};
+    return (train_state){self->now.step, self->total, self->config.settings.out, self->task->note,
+                         psgd_comm_size(self->config.comm)};
 }
 
 void psgd__trainer_watch_scores(trainer *self, void (*scored)(void *data, int64_t done, int64_t total), void *data)

@@ -2,6 +2,7 @@
 #ifndef PSGD_TRAIN_TRAINER_H
 #define PSGD_TRAIN_TRAINER_H
 
+#include "train/curvature_ranks.h"
 #include "train/delayed.h"
 #include "train/micro_batches.h"
 #include "train/task.h"
@@ -29,6 +30,7 @@ struct trainer {
     delayed_products *delayed; /* NULL: Hessian-vector products are evaluated in their step */
     int tensors;
     bool by_closure;           /* the optimizer asks for gradients itself */
+    bool serves;               /* this is a curvature rank */
     bool overlaps, agreed;     /* on this step: gradients are summed while others are computed; no rank has failed */
     int64_t parameters, pairs; /* elements; pairs (v, Hv) of a step */
     char *slabs;               /* one block for the next five; best: NULL where the task keeps none */

@@ -39,6 +39,9 @@ typedef struct psgd_comm_ops {
     void (*free)(void *data);
     int any_thread; /* 1: exchange and wait may be called from any thread, one at a time; then sums may go on behind the
                        backward pass (psgd_optimizer_ready) */
+    /* May be NULL. Between exchange and wait: lets messages that are under way proceed, without waiting for them. For
+     * what moves them only while it is called. */
+    void (*poll)(void *data, int slot);
 } psgd_comm_ops;
 
 /* A comm over a table of your own; data goes to psgd_comm_ops.free with it, and at once where this fails. */

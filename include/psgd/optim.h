@@ -186,6 +186,38 @@ psgd_status psgd_optimizer_bind_product(psgd_optimizer *optimizer, const psgd_de
 int psgd_optimizer_slots(const psgd_optimizer *optimizer);   /* 0 without the option delay */
 int psgd_optimizer_workers(const psgd_optimizer *optimizer); /* as above */
 
+/* With the option delay, over ranks: ranks that only evaluate Hessian-vector products and fit, in the place of worker
+ * threads, while the others, the data ranks, go on stepping. Results have the same bits as with worker threads.
+ *
+ * all is a comm of all ranks: first the data ranks, then curvature_ranks curvature ranks, each in the order of the
+ * comm that its optimizer was created with (psgd_optimizer_create_comm): one over the data ranks, another over the
+ * curvature ranks, with the same tensors and options. All ranks call bind_curvature, before the first step; all
+ * outlives the optimizer, and nothing else is done with it until the end. Then curvature ranks call serve_curvature,
+ * which returns when the data ranks have called end_curvature, after the last step and before they free the optimizer.
+ * To load a state, all ranks load it, before they serve and step; data ranks alone save it.
+ *
+ * keep, on every data rank, within a step that has a pair: writes kept bytes, what the product of this step needs (the
+ * number of the batch, say); NULL where kept is 0. kept is this rank's own, and 0 on curvature ranks.
+ *
+ * product, on every curvature rank: this rank's share of h <- Hv at theta, as the shares of h that the ranks of an
+ * optimizer pass to a step, one v per tensor. kept[d] is what data rank d has kept. theta, v and h are as for
+ * psgd_delayed_product.
+ *
+ * Both return 0; what is done about anything else, and where h is not finite, is as with psgd_delayed_product.
+ * psgd_optimizer_wants_product is 0 from now on. The option delay-free is refused. Where bind_curvature fails, it does
+ * so on all ranks, and the optimizer can only be freed. */
+typedef struct psgd_curvature {
+    int64_t kept;
+    int (*keep)(void *data, void *kept);
+    int (*product)(void *data, const void *const *kept, const void *const *theta, const void *const *v, void *const *h);
+    void *data;
+} psgd_curvature;
+
+psgd_status psgd_optimizer_bind_curvature(psgd_optimizer *optimizer, psgd_comm *all, int curvature_ranks,
+                                          const psgd_curvature *curvature);
+psgd_status psgd_optimizer_serve_curvature(psgd_optimizer *optimizer);
+psgd_status psgd_optimizer_end_curvature(psgd_optimizer *optimizer);
+
 /* With nesterov theta is the point where the gradient is wanted, ahead of the iterate: this is the iterate. A copy of
  * theta for all other methods. */
 psgd_status psgd_optimizer_position(const psgd_optimizer *optimizer, const void *const *theta, void *const *position);

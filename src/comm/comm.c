@@ -76,16 +76,20 @@ void psgd_comm_stop(psgd_comm *self, const char *sentence)
     if (self && self->ops->stop) self->ops->stop(self->data, sentence ? sentence : "");
 }
 
-/* The lists of a slot are filled in. */
-static psgd_status start(psgd_comm *self, int slot)
+psgd_status psgd__comm_start(psgd_comm *self, int slot)
 {
     for (int r = 0; r < self->size; r++) self->sent += r == self->rank ? 0 : self->out[slot][r].bytes;
     return self->ops->exchange(self->data, slot, self->out[slot], self->in[slot]);
 }
 
-static psgd_status finish(psgd_comm *self, int slot)
+psgd_status psgd__comm_finish(psgd_comm *self, int slot)
 {
     return self->ops->wait(self->data, slot);
+}
+
+void psgd__comm_poll(psgd_comm *self, int slot)
+{
+    if (self->ops->poll) self->ops->poll(self->data, slot);
 }
 
 /* a <- a + b */
@@ -136,13 +140,13 @@ static psgd_status start_chunk(const reduction *s, int64_t from, int slot)
         self->in[slot][r] = (psgd_message){room, own * s->element};
         segment += s->counts[r] * s->element;
     }
-    return start(self, slot);
+    return psgd__comm_start(self, slot);
 }
 
 static psgd_status finish_chunk(const reduction *s, int64_t from, int slot)
 {
     psgd_comm *self = s->comm;
-    PSGD_TRY(finish(self, slot));
+    PSGD_TRY(psgd__comm_finish(self, slot));
     int64_t count = part_of(s, self->rank, from);
     psgd_message *term = self->in[slot];
     char *own = self->out[slot][self->rank].data;
@@ -193,8 +197,8 @@ static psgd_status redistribute(psgd_comm *self, int64_t element, const int64_t 
         at_from = next_from;
         at_to = next_to;
     }
-    PSGD_TRY(start(self, 0));
-    return finish(self, 0);
+    PSGD_TRY(psgd__comm_start(self, 0));
+    return psgd__comm_finish(self, 0);
 }
 
 psgd_status psgd_comm_sum_to(psgd_comm *self, psgd_dtype dtype, const int64_t *counts, void *x)
@@ -240,8 +244,8 @@ psgd_status psgd_comm_share(psgd_comm *self, int64_t element, const int64_t *cou
         self->in[0][r] = (psgd_message){segment, counts[r] * element};
         segment += counts[r] * element;
     }
-    PSGD_TRY(start(self, 0));
-    return finish(self, 0);
+    PSGD_TRY(psgd__comm_start(self, 0));
+    return psgd__comm_finish(self, 0);
 }
 
 /* Segments of equal length, the first ones longer by one. */
@@ -265,8 +269,8 @@ psgd_status psgd_comm_broadcast(psgd_comm *self, int root, int64_t bytes, void *
         self->out[0][r] = (psgd_message){x, self->rank == root ? bytes : 0};
         self->in[0][r] = (psgd_message){x, r == root && self->rank != root ? bytes : 0};
     }
-    PSGD_TRY(start(self, 0));
-    return finish(self, 0);
+    PSGD_TRY(psgd__comm_start(self, 0));
+    return psgd__comm_finish(self, 0);
 }
 
 psgd_status psgd__comm_send(psgd_comm *self, int from, int to, int64_t bytes, void *x)
@@ -276,8 +280,8 @@ psgd_status psgd__comm_send(psgd_comm *self, int from, int to, int64_t bytes, vo
         self->out[0][r] = (psgd_message){x, self->rank == from && r == to ? bytes : 0};
         self->in[0][r] = (psgd_message){x, self->rank == to && r == from ? bytes : 0};
     }
-    PSGD_TRY(start(self, 0));
-    return finish(self, 0);
+    PSGD_TRY(psgd__comm_start(self, 0));
+    return psgd__comm_finish(self, 0);
 }
 
 /* One number of every rank to all; all has room for size of them. */
@@ -288,8 +292,8 @@ static psgd_status gather(psgd_comm *self, int32_t own, int32_t *all)
         self->in[0][r] = (psgd_message){&all[r], sizeof own};
     }
     all[self->rank] = own;
-    PSGD_TRY(start(self, 0));
-    return finish(self, 0);
+    PSGD_TRY(psgd__comm_start(self, 0));
+    return psgd__comm_finish(self, 0);
 }
 
 psgd_status psgd_comm_barrier(psgd_comm *self)

@@ -17,6 +17,12 @@ struct psgd_comm {
     char *scratch;                                            /* [2][size][CHUNK] */
 };
 
+/* All ranks. An exchange of the messages that the caller has put into out[slot] and in[slot]; it is over when finish
+ * returns. Sums and shares use slots 0 and 1, and no exchange of the caller's may be under way in these then. */
+psgd_status psgd__comm_start(psgd_comm *comm, int slot);
+psgd_status psgd__comm_finish(psgd_comm *comm, int slot);
+void psgd__comm_poll(psgd_comm *comm, int slot); /* between them: without waiting */
+
 /* All ranks. bytes from one rank to another: x is where they are there, and where they go here; ignored elsewhere. */
 psgd_status psgd__comm_send(psgd_comm *comm, int from, int to, int64_t bytes, void *x);
 

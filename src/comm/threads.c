@@ -1,7 +1,8 @@
 /* Ranks as threads of one process: a message is a copy from one rank's memory to another's.
  *
- * In every slot a rank posts where its messages lie. Who waits copies what is for him from every other post of the same
- * turn, and then until all others have taken theirs, so that the sender may use the memory again. */
+ * In every slot a rank posts where its messages lie. Who waits copies what is for him from the posts of the same turn,
+ * and then waits until the others have taken theirs, so that the sender may use the memory again. Ranks that have no
+ * message for each other do not wait for each other. */
 #include "comm/comm.h"
 #include "core/clock.h"
 
@@ -15,7 +16,7 @@ enum { SENTENCE = 512 };
 typedef struct post {
     const psgd_message *out, *in;
     int64_t turn; /* exchanges of this slot so far */
-    int taken;    /* ranks that have their messages of this turn */
+    int left;     /* messages of this turn that have not been taken */
     double began;
 } post;
 
@@ -49,7 +50,8 @@ static psgd_status threads_exchange(void *data, int slot, const psgd_message *ou
     post *own = post_of(h, self->rank, slot);
     own->out = out;
     own->in = in;
-    own->taken = 0;
+    own->left = 0;
+    for (int r = 0; r < h->size; r++) own->left += r != self->rank && out[r].bytes > 0;
     own->turn++;
     own->began = psgd__seconds();
     pthread_cond_broadcast(&h->changed);
@@ -65,11 +67,12 @@ static psgd_status take(thread_rank *self, int slot, int from)
 {
     house *h = self->house;
     post *own = post_of(h, self->rank, slot), *theirs = post_of(h, from, slot);
+    psgd_message out = {0}, in = own->in[from];
+    if (in.bytes == 0) return PSGD_OK;
     pthread_mutex_lock(&h->lock);
     AWAIT(h, theirs->turn >= own->turn);
     bool stopped = h->stopped;
-    psgd_message out = {0}, in = own->in[from];
-    if (!stopped) out = theirs->out[self->rank];
+    if (!stopped && theirs->turn == own->turn) out = theirs->out[self->rank];
     pthread_mutex_unlock(&h->lock);
     if (stopped) return psgd__fail(PSGD_ERR_RANK, "%s", h->sentence);
     if (out.bytes != in.bytes) {
@@ -78,9 +81,9 @@ static psgd_status take(thread_rank *self, int slot, int from)
                           "same calls in the same order",
                           from, (long long)out.bytes, self->rank, (long long)in.bytes);
     }
-    if (in.bytes > 0) memcpy(in.data, out.data, (size_t)in.bytes);
+    memcpy(in.data, out.data, (size_t)in.bytes);
     pthread_mutex_lock(&h->lock);
-    theirs->taken++;
+    theirs->left--;
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->lock);
     return PSGD_OK;
@@ -108,7 +111,7 @@ static psgd_status threads_wait(void *data, int slot)
     for (int k = 1; k < h->size; k++) PSGD_TRY(take(self, slot, (self->rank + k) % h->size));
     post *own = post_of(h, self->rank, slot);
     pthread_mutex_lock(&h->lock);
-    AWAIT(h, own->taken == h->size - 1);
+    AWAIT(h, own->left == 0);
     bool stopped = h->stopped;
     pthread_mutex_unlock(&h->lock);
     if (stopped) return psgd__fail(PSGD_ERR_RANK, "%s", h->sentence);

@@ -28,7 +28,7 @@ static const async_slot *publish(optim_async *async)
         async_lane *lane = &async->lanes[i];
         for (async_slot *slot; (slot = find_due(async, lane));) {
             if (slot->failure && (!failed || slot->failure > failed->failure)) failed = slot;
-            if (slot->fitted) {
+            if (slot->fitted && slot->result) {
                 psgd_precond *before = *lane->in_force;
                 *lane->in_force = slot->result;
                 slot->result = before;
@@ -57,12 +57,13 @@ static psgd_status report(psgd_optimizer *self, const async_slot *slot)
 static bool takes_pair(const psgd_optimizer *self, int lane, const void *const *h)
 {
     bool worker = async_has_product(self->async), products = optim_uses_products(self);
+    bool here = self->async->lanes[lane].fit || self->async->curvature;
     if (self->joint) {
         bool some = worker || !products;
         for (int i = 0; i < self->part_count && !some; i++) some = self->parts[i].due && h && h[i];
         return some && psgd__optim_update_due(self, 0);
     }
-    return self->async->lanes[lane].fit && self->parts[lane].due && (worker || !products || (h && h[lane]));
+    return here && self->parts[lane].due && (worker || !products || (h && h[lane]));
 }
 
 /* The ring has room: a request is done when the pair that is due delay steps later is in force. */
@@ -74,6 +75,7 @@ static async_request *new_request(optim_async *async)
     async_request *r = &async->requests[(async->first + async->count) % async->request_count];
     pthread_mutex_unlock(&async->lock);
     r->step = self->now.step;
+    r->due = self->now.step + async->delay;
     r->seed = (uint64_t)self->settings.seed;
     r->product = -1;
     for (int i = 0; i < async->part_count; i++) r->present[i] = self->parts[i].present;
@@ -177,23 +179,75 @@ static psgd_status draw_here(optim_async *async)
     return PSGD_OK;
 }
 
+/* The first pairs of lanes: their Q comes into force now. */
+static psgd_status fit_at_once(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    PSGD_TRY(OPTIM_CALL(self, take_curvature, async, self->now.step));
+    for (int i = 0; i < async->lane_count; i++) {
+        const async_slot *slot = async->lanes[i].open;
+        if (slot && slot->failure) return report(self, slot);
+    }
+    (void)publish(async);
+    for (int i = 0; i < async->lane_count; i++) {
+        async_lane *lane = &async->lanes[i];
+        if (lane->at_once) lane->open = NULL;
+        lane->at_once = false;
+    }
+    return PSGD_OK;
+}
+
+/* The request to the curvature ranks. */
+static psgd_status ask(optim_async *async, void *const *theta, bool at_once)
+{
+    const psgd_optimizer *self = async->self;
+    for (int i = 0; i < async->lane_count; i++) {
+        async_lane *lane = &async->lanes[i];
+        if (lane->at_once) lane->open->due = self->now.step;
+    }
+    if (at_once) async->open->due = self->now.step;
+    PSGD_TRY(OPTIM_CALL(self, ask_curvature, async, theta));
+    return at_once ? fit_at_once(async) : PSGD_OK;
+}
+
+/* All ranks. Whether the first pair of a lane is still to come its owner knows; of tiles, all that have one. */
+static psgd_status agree_on_first(optim_async *async)
+{
+    psgd_optimizer *self = async->self;
+    bool differ = async->curvature;
+    if (!self->ranks || self->joint) return PSGD_OK;
+    for (int i = 0; i < self->part_count; i++) differ |= self->parts[i].spread;
+    if (!differ) return PSGD_OK;
+    for (int i = 0; i < async->lane_count; i++) psgd__ranks_put(self, i, !async->lanes[i].at_once);
+    PSGD_TRY(psgd__ranks_collect(self));
+    for (int i = 0; i < async->lane_count; i++) async->lanes[i].at_once = psgd__ranks_max(self, i) == 0;
+    return PSGD_OK;
+}
+
 static psgd_status open_request(optim_async *async, void *const *theta, const void *const *h)
 {
     psgd_optimizer *self = async->self;
-    bool some = false, at_once = false, products = async_has_product(async);
+    bool some = false, due = false, at_once = false, products = async_has_product(async);
     for (int i = 0; i < async->lane_count; i++) {
         async_lane *lane = &async->lanes[i];
         lane->open = NULL;
-        lane->at_once = false;
-        if (!takes_pair(self, i, h)) continue;
-        if (!async->open) async->open = new_request(async);
         lane->at_once = lane->count == 0 && psgd_precond_updates(*lane->in_force) == 0;
+    }
+    for (int i = 0; i < async->part_count; i++) due |= self->parts[i].due; /* on all ranks alike */
+    if (due) PSGD_TRY(agree_on_first(async));
+    for (int i = 0; i < async->lane_count; i++) {
+        async_lane *lane = &async->lanes[i];
+        bool takes = takes_pair(self, i, h);
+        lane->at_once &= takes;
+        if (!takes) continue;
+        if (!async->open) async->open = new_request(async);
         if (!lane->at_once || products) open_slot(async, i);
         at_once |= lane->at_once;
         some = true;
     }
     if (!some || !products) return PSGD_OK;
-    self->now.products += async->pairs;
+    if (async->of_objective) self->now.products += async->pairs;
+    if (async->curvature) return ask(async, theta, at_once);
     PSGD_TRY(draw_here(async));
     PSGD_TRY(keep(async, theta));
     return at_once ? product_at_once(async) : PSGD_OK;
@@ -204,6 +258,7 @@ psgd_status psgd__async_begin(psgd_optimizer *self, void *const *theta, const vo
     optim_async *async = self->async;
     if (!async) return PSGD_OK;
     PSGD_TRY(psgd__async_survive(async));
+    PSGD_TRY(OPTIM_CALL(self, take_curvature, async, self->now.step));
     const async_slot *failed = publish(async);
     if (failed) return report(self, failed);
     int64_t skipped = self->now.skipped;
@@ -212,19 +267,36 @@ psgd_status psgd__async_begin(psgd_optimizer *self, void *const *theta, const vo
     return status;
 }
 
+/* The first slot that is due at the coming step and whose product was not finite, or has failed. */
+static const async_slot *find_failed(optim_async *async)
+{
+    const async_slot *bad = NULL;
+    pthread_mutex_lock(&async->lock);
+    for (int i = 0; i < async->lane_count && !bad; i++) {
+        const async_slot *slot = find_due(async, &async->lanes[i]);
+        if (slot && slot->failure) bad = slot;
+    }
+    pthread_mutex_unlock(&async->lock);
+    return bad;
+}
+
+psgd_status psgd__async_publish(psgd_optimizer *self)
+{
+    optim_async *async = self->async;
+    if (!async || async_has_product(async)) return PSGD_OK;
+    PSGD_TRY(psgd__async_survive(async));
+    if (!find_failed(async)) (void)publish(async);
+    return PSGD_OK;
+}
+
 psgd_status psgd__async_check(psgd_optimizer *self)
 {
     optim_async *async = self->async;
     if (!async) return PSGD_OK;
     PSGD_TRY(psgd__async_survive(async));
-    const async_slot *bad = NULL;
-    pthread_mutex_lock(&async->lock);
-    for (int i = 0; i < async->lane_count && !bad; i++) {
-        async_slot *slot = find_due(async, &async->lanes[i]);
-        if (slot && slot->failure == ASYNC_NOT_FINITE) bad = slot;
-    }
-    pthread_mutex_unlock(&async->lock);
-    if (!bad) return PSGD_OK;
+    PSGD_TRY(OPTIM_CALL(self, take_curvature, async, self->now.step));
+    const async_slot *bad = find_failed(async);
+    if (!bad || bad->failure != ASYNC_NOT_FINITE) return PSGD_OK; /* another failure is what the step returns */
     return psgd__fail(PSGD_ERR_NOT_FINITE, "the Hessian-vector product of %s at step %lld is not finite",
                       self->parts[bad->part].name, (long long)bad->step);
 }
@@ -240,7 +312,7 @@ void psgd__async_post(psgd_optimizer *self)
         some |= async->lanes[i].open != NULL;
     }
     async->open = NULL;
-    if (!some) return;
+    if (!some || async->curvature) return; /* these have it already */
     pthread_mutex_lock(&async->lock);
     r->stage = r->product >= 0 ? STAGE_QUEUED : STAGE_READY;
     async->count++;
@@ -259,6 +331,7 @@ psgd_status psgd__async_drain(psgd_optimizer *self)
     optim_async *async = self->async;
     if (!async) return PSGD_OK;
     PSGD_TRY(psgd__async_survive(async));
+    PSGD_TRY(OPTIM_CALL(self, take_curvature, async, INT64_MAX));
     pthread_mutex_lock(&async->lock);
     while (async->count > 0) pthread_cond_wait(&async->changed, &async->lock);
     pthread_mutex_unlock(&async->lock);
@@ -293,10 +366,22 @@ psgd_status psgd__async_save(const psgd_optimizer *self, int index, int64_t prec
                            .code = slot->code,
                            .part = slot->part};
         memcpy(bytes, &head, sizeof head);
-        if (slot->fitted) PSGD_TRY(psgd_precond_state_save(slot->result, bytes + sizeof head));
+        if (slot->fitted && slot->result) PSGD_TRY(psgd_precond_state_save(slot->result, bytes + sizeof head));
         bytes += (int64_t)sizeof head + precond_bytes;
     }
     return PSGD_OK;
+}
+
+const psgd_precond *psgd__async_in_flight(const psgd_optimizer *self, int index, int k, int64_t precond_bytes,
+                                          int64_t *at)
+{
+    const optim_async *async = self->async;
+    if (!async || k >= async->lanes[index].count) return NULL;
+    const async_lane *lane = &async->lanes[index];
+    const async_slot *slot = &lane->slots[(lane->first + k) % async->slot_count];
+    int64_t each = (int64_t)sizeof(saved_slot) + precond_bytes;
+    *at = slot->fitted ? precond_bytes + k * each + (int64_t)sizeof(saved_slot) : -1;
+    return slot->result;
 }
 
 static bool is_slot(const psgd_optimizer *self, const saved_slot *s)
@@ -329,12 +414,12 @@ psgd_status psgd__async_load(psgd_optimizer *self, int index, int64_t precond_by
         slot->failure = (int)head.failure;
         slot->code = head.code;
         slot->part = head.part;
-        if (slot->fitted) {
+        if (slot->fitted && slot->result) {
             PSGD_TRY(psgd_precond_state_load(slot->result, precond_bytes, bytes + sizeof head));
             last = slot->result;
         }
         lane->count++;
     }
-    PSGD_PICK(self->dtype, psgd__precond_copy)(last, lane->fit);
+    if (lane->fit) PSGD_PICK(self->dtype, psgd__precond_copy)(last, lane->fit);
     return PSGD_OK;
 }

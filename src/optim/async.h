@@ -8,7 +8,9 @@
  *
  * A request is what one step asks of the workers: a product for all tensors, where a product is bound, and a fit of
  * each lane that is due. Products of different requests may run at the same time, fits are made in the order of the
- * steps. */
+ * steps.
+ *
+ * Workers are threads of this process or, with a curvature, ranks of their own (curvature.h). */
 #ifndef PSGD_OPTIM_ASYNC_H
 #define PSGD_OPTIM_ASYNC_H
 
@@ -24,7 +26,7 @@ typedef enum async_failure { ASYNC_FINE, ASYNC_NOT_FINITE, ASYNC_CALLBACK } asyn
 
 /* A pair in flight. */
 typedef struct async_slot {
-    psgd_precond *result; /* Q after this pair */
+    psgd_precond *result; /* Q after this pair; NULL: another rank has it */
     char *v, *h;          /* [pairs][n] */
     int64_t *index;       /* of rows */
     psgd_rows rows;
@@ -39,8 +41,8 @@ typedef struct async_slot {
 } async_slot;
 
 typedef struct async_lane {
-    psgd_precond *fit;       /* the workers' copy; NULL: another rank has this preconditioner */
-    psgd_precond **in_force; /* the caller's */
+    psgd_precond *fit;       /* the workers' copy; NULL: another rank has it */
+    psgd_precond **in_force; /* the caller's; NULL inside: another rank has this preconditioner */
     int64_t room;            /* elements of v and of h */
     async_slot *slots;
     int first, count; /* of the ring, those in flight */
@@ -51,8 +53,8 @@ typedef struct async_lane {
 typedef enum async_stage { STAGE_QUEUED, STAGE_PRODUCT, STAGE_READY, STAGE_FIT } async_stage;
 
 typedef struct async_request {
-    int stage; /* enum async_stage, guarded by the lock */
-    int64_t step;
+    int stage;         /* enum async_stage, guarded by the lock */
+    int64_t step, due; /* due: of the first of its slots */
     uint64_t seed;
     int product;   /* the place of theta and of what the caller keeps; -1: the pairs are there */
     int *slot;     /* [lanes] -1: none */
@@ -87,11 +89,13 @@ typedef struct optim_async {
     double l2;
     bool integrate, newton, joint;
 
-    psgd_delayed_product product; /* product NULL: the caller has the pairs */
-    void *copies;                 /* of theta and of the workers' arrays */
-    void ***theta;                /* [slot_count][parts] */
-    bool *busy;                   /* [slot_count] guarded by the lock */
-    void *const *caller_theta;    /* while a step runs: whole tensors */
+    psgd_delayed_product product;      /* product NULL: the caller has the pairs */
+    bool of_objective;                 /* it is the bound objective's */
+    struct optim_curvature *curvature; /* NULL: workers are threads */
+    void *copies;                      /* of theta and of the workers' arrays */
+    void ***theta;                     /* [slot_count][parts] */
+    bool *busy;                        /* [slot_count] guarded by the lock */
+    void *const *caller_theta;         /* while a step runs: whole tensors */
 
     pthread_mutex_t lock;
     pthread_cond_t wake, changed; /* for workers: something to do or to quit; for the caller: something was done */
@@ -110,7 +114,8 @@ static inline bool async_has_product(const optim_async *async)
     return async && async->product.product;
 }
 
-/* Before the preconditioners are created; lane: after one of them is, with what it was made of; start: after all. */
+/* Before the preconditioners are created; lane, of those that are here: after one of them is, with what it was made of;
+ * start: after all. */
 psgd_status psgd__async_create(psgd_optimizer *self, int tensor_count);
 psgd_status psgd__async_lane(psgd_optimizer *self, int lane, int ndim, const int64_t *shape,
                              const precond_settings *settings, const precond_segments *segments);
@@ -122,6 +127,10 @@ void psgd__async_free(psgd_optimizer *self);
 psgd_status psgd__async_begin(psgd_optimizer *self, void *const *theta, const void *const *h);
 void psgd__async_post(psgd_optimizer *self);
 void psgd__async_drop(psgd_optimizer *self);
+
+/* Before v is drawn with it, where products are the caller's: what is due at the coming step comes into force, unless
+ * that step will tell of a failure. */
+psgd_status psgd__async_publish(psgd_optimizer *self);
 
 /* PSGD_ERR_NOT_FINITE where begin would skip the coming step. */
 psgd_status psgd__async_check(psgd_optimizer *self);
@@ -137,8 +146,19 @@ int64_t psgd__async_bytes(const psgd_optimizer *self, int64_t precond_bytes);
 psgd_status psgd__async_save(const psgd_optimizer *self, int lane, int64_t precond_bytes, char *bytes);
 psgd_status psgd__async_load(psgd_optimizer *self, int lane, int64_t precond_bytes, const char *bytes);
 
+/* The Q after the k-th pair in flight, NULL past the last; *at: where its state is, counted from that of the
+ * preconditioner in force, or -1 where the pair was not fitted. */
+const psgd_precond *psgd__async_in_flight(const psgd_optimizer *self, int lane, int k, int64_t precond_bytes,
+                                          int64_t *at);
+
 /* Sets what newton and fisher differ in, before the first step. */
 void psgd__async_decide(psgd_optimizer *self);
+
+/* v and h of every slot, and the list of their rows, in one block; on a curvature rank of one slot of each lane. */
+psgd_status psgd__async_allocate(psgd_optimizer *self);
+
+/* A product for the workers, and the memory that it needs. */
+psgd_status psgd__async_set_product(psgd_optimizer *self, const psgd_delayed_product *product);
 
 /* The objective's product is the workers'. */
 psgd_status psgd__async_bind_objective(psgd_optimizer *self);

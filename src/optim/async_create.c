@@ -51,6 +51,12 @@ psgd_status psgd__async_create(psgd_optimizer *self, int tensor_count)
         !async->present_lists || !async->busy) {
         return no_memory(set->delay);
     }
+    for (int i = 0; i < lanes; i++) {
+        async_lane *lane = &async->lanes[i];
+        lane->in_force = set->joint ? &self->joint : &self->parts[i].precond;
+        lane->slots = psgd__alloc(context, async->slot_count, sizeof *lane->slots);
+        if (!lane->slots) return no_memory(set->delay);
+    }
     for (int r = 0; r < requests; r++) {
         async->requests[r].slot = async->slot_lists + (int64_t)r * lanes;
         async->requests[r].present = async->present_lists + (int64_t)r * tensor_count;
@@ -107,10 +113,6 @@ psgd_status psgd__async_lane(psgd_optimizer *self, int index, int ndim, const in
     optim_async *async = self->async;
     if (!async) return PSGD_OK;
     async_lane *lane = &async->lanes[index];
-    lane->in_force = self->settings.joint ? &self->joint : &self->parts[index].precond;
-    if (!*lane->in_force) return PSGD_OK;
-    lane->slots = psgd__alloc(self->context, async->slot_count, sizeof *lane->slots);
-    if (!lane->slots) return no_memory(async->delay);
     for (int k = 0; k < async->slot_count; k++) {
         PSGD_TRY(
             create_copy(self, *lane->in_force, ndim, shape, settings, segments, &self->work, &lane->slots[k].result));
@@ -118,17 +120,17 @@ psgd_status psgd__async_lane(psgd_optimizer *self, int index, int ndim, const in
     return create_copy(self, *lane->in_force, ndim, shape, settings, NULL, &async->work, &lane->fit);
 }
 
-/* v and h of every slot, and the list of their rows, in one block. */
-static psgd_status allocate_slots(psgd_optimizer *self)
+psgd_status psgd__async_allocate(psgd_optimizer *self)
 {
     optim_async *async = self->async;
+    int slots = async->curvature ? 1 : async->slot_count;
     int64_t element = (int64_t)psgd_dtype_size(self->dtype), bytes = 0;
     for (int pass = 0; pass < 2; pass++) {
         char *at = async->arrays;
         for (int i = 0; i < async->lane_count; i++) {
             async_lane *lane = &async->lanes[i];
             const part *p = &self->parts[i];
-            if (!lane->fit) continue;
+            if (!lane->fit && !async->curvature) continue;
             int64_t rows = self->settings.joint ? 0 : p->rows_max, each;
             lane->room = self->settings.joint ? self->total : rows > 0 ? rows * psgd__part_width(p) : p->n;
             if (!psgd__mul_fits(lane->room, async->pairs, &lane->room) || !psgd__mul_fits(lane->room, element, &each) ||
@@ -137,7 +139,7 @@ static psgd_status allocate_slots(psgd_optimizer *self)
             }
             each = each / 64 * 64;
             int64_t list = (rows * (int64_t)sizeof(int64_t) + 63) / 64 * 64;
-            for (int k = 0; k < async->slot_count; k++) {
+            for (int k = 0; k < slots; k++) {
                 async_slot *slot = &lane->slots[k];
                 if (pass == 0) {
                     if (!psgd__add_fits(bytes, 2 * each + list, &bytes)) return no_memory(async->delay);
@@ -150,6 +152,7 @@ static psgd_status allocate_slots(psgd_optimizer *self)
             }
         }
         if (pass == 1) break;
+        psgd__free(self->context, async->arrays);
         async->arrays = psgd__alloc(self->context, bytes, 1);
         if (!async->arrays) return no_memory(async->delay);
     }
@@ -161,7 +164,7 @@ psgd_status psgd__async_start(psgd_optimizer *self)
     optim_async *async = self->async;
     if (!async) return PSGD_OK;
     PSGD_TRY(psgd__work_commit(&async->work));
-    PSGD_TRY(allocate_slots(self));
+    PSGD_TRY(psgd__async_allocate(self));
     for (int i = 0; i < async->part_count; i++) {
         const part *p = &self->parts[i];
         async->parts[i] = (async_part){.n = p->n, .from = p->from, .width = psgd__part_width(p)};
@@ -175,6 +178,7 @@ void psgd__async_free(psgd_optimizer *self)
     const psgd_context *context = self->context;
     if (!async) return;
     if (async->workers) psgd__async_stop_workers(async);
+    OPTIM_CALL(self, free_curvature, async);
     for (int i = 0; i < async->lane_count && async->lanes; i++) {
         async_lane *lane = &async->lanes[i];
         for (int k = 0; k < async->slot_count && lane->slots; k++) psgd_precond_free(lane->slots[k].result);
@@ -238,6 +242,11 @@ static psgd_status allocate_copies(psgd_optimizer *self)
     return PSGD_OK;
 }
 
+static psgd_status refuse_besides_curvature(const char *function)
+{
+    return psgd__fail(PSGD_ERR_UNSUPPORTED, "%s: products are those of the curvature ranks", function);
+}
+
 psgd_status psgd_optimizer_bind_product(psgd_optimizer *self, const psgd_delayed_product *product)
 {
     if (!self || !product || !product->product) {
@@ -251,11 +260,19 @@ psgd_status psgd_optimizer_bind_product(psgd_optimizer *self, const psgd_delayed
     }
     if (self->ranks) {
         return psgd__fail(PSGD_ERR_UNSUPPORTED,
-                          "over several ranks products are sums, which the caller makes; workers fit alone");
+                          "over several ranks products are sums, which the caller makes; workers fit alone, or "
+                          "curvature ranks do both (psgd_optimizer_bind_curvature)");
     }
+    if (self->async->curvature) return refuse_besides_curvature("psgd_optimizer_bind_product");
     PSGD_TRY(psgd__async_drain(self));
+    return psgd__async_set_product(self, product);
+}
+
+psgd_status psgd__async_set_product(psgd_optimizer *self, const psgd_delayed_product *product)
+{
     PSGD_TRY(allocate_copies(self));
     self->async->product = *product;
+    self->async->of_objective = false;
     return PSGD_OK;
 }
 
@@ -272,10 +289,35 @@ static int evaluate_objective(void *data, int slot, int worker, const void *cons
 psgd_status psgd__async_bind_objective(psgd_optimizer *self)
 {
     bool can = self->async && optim_uses_products(self) && !self->ranks;
+    if (self->async && self->async->curvature) return refuse_besides_curvature("psgd_optimizer_bind");
     if (can && self->objective.product) {
         psgd_delayed_product product = {.product = evaluate_objective, .data = self->async};
-        return psgd_optimizer_bind_product(self, &product);
+        PSGD_TRY(psgd_optimizer_bind_product(self, &product));
+        self->async->of_objective = true;
+        return PSGD_OK;
     }
     if (self->async) self->async->product = (psgd_delayed_product){0};
     return PSGD_OK;
+}
+
+static psgd_status needs_optimizer(const char *function)
+{
+    return psgd__fail(PSGD_ERR_ARGUMENT, "%s needs an optimizer", function);
+}
+
+psgd_status psgd_optimizer_bind_curvature(psgd_optimizer *self, psgd_comm *all, int curvature_ranks,
+                                          const psgd_curvature *curvature)
+{
+    if (!self) return psgd_comm_agree(all, needs_optimizer("bind_curvature"));
+    return OPTIM_CALL(self, bind_curvature, self, all, curvature_ranks, curvature);
+}
+
+psgd_status psgd_optimizer_serve_curvature(psgd_optimizer *self)
+{
+    return self ? OPTIM_CALL(self, serve_curvature, self) : needs_optimizer("serve_curvature");
+}
+
+psgd_status psgd_optimizer_end_curvature(psgd_optimizer *self)
+{
+    return self ? OPTIM_CALL(self, end_curvature, self) : needs_optimizer("end_curvature");
 }

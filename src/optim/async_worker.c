@@ -86,17 +86,25 @@ psgd_status psgd__async_start_workers(optim_async *async)
     return start(async);
 }
 
-void psgd__async_stop_workers(optim_async *async)
+void psgd__async_join_workers(optim_async *async)
 {
-    if (async->process != getpid()) return; /* never started, or left behind by a fork */
     pthread_mutex_lock(&async->lock);
     async->quit = true;
     pthread_cond_broadcast(&async->wake);
     pthread_mutex_unlock(&async->lock);
     for (int w = 0; w < async->worker_count; w++) {
-        if (async->workers[w].started) la_pool_join(async->workers[w].pool);
-        async->workers[w].started = false;
+        async_worker *worker = &async->workers[w];
+        if (worker->started) la_pool_join(worker->pool);
+        worker->started = false;
+        la_pool_free(worker->pool);
+        worker->pool = NULL;
     }
+}
+
+void psgd__async_stop_workers(optim_async *async)
+{
+    if (async->process != getpid()) return; /* never started, or left behind by a fork */
+    psgd__async_join_workers(async);
     pthread_mutex_destroy(&async->lock);
     pthread_cond_destroy(&async->wake);
     pthread_cond_destroy(&async->changed);
@@ -119,7 +127,7 @@ static void rewind_fits(optim_async *async, const async_request *r)
 
 psgd_status psgd__async_survive(optim_async *async)
 {
-    if (async->process == getpid()) return PSGD_OK;
+    if (async->process == getpid() || async->curvature) return PSGD_OK;
     for (int w = 0; w < async->worker_count; w++) {
         la_pool_forget(async->workers[w].pool);
         async->workers[w].started = false;

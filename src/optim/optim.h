@@ -203,6 +203,13 @@ psgd_status psgd__optim_skip(psgd_optimizer *self, const char *format, ...) PSGD
     psgd_status psgd__optim_draw_##type(const psgd_optimizer *self, int tensor, const psgd_rows *rows, void *v);       \
     void psgd__optim_evaluate_delayed_##type(const optim_async *async, async_request *request, int worker);            \
     void psgd__optim_fit_delayed_##type(const optim_async *async, const async_request *request);                       \
+    psgd_status psgd__optim_bind_curvature_##type(psgd_optimizer *self, psgd_comm *all, int curvature_ranks,           \
+                                                  const psgd_curvature *curvature);                                    \
+    void psgd__optim_free_curvature_##type(optim_async *async);                                                        \
+    psgd_status psgd__optim_ask_curvature_##type(optim_async *async, void *const *theta);                              \
+    psgd_status psgd__optim_take_curvature_##type(optim_async *async, int64_t step);                                   \
+    psgd_status psgd__optim_serve_curvature_##type(psgd_optimizer *self);                                              \
+    psgd_status psgd__optim_end_curvature_##type(psgd_optimizer *self);                                                \
     void psgd__optim_position_##type(const psgd_optimizer *self, const void *const *theta, void *const *position);     \
     psgd_status psgd__optim_observe_##type(psgd_optimizer *self, int tensor, int64_t count, const void *activations,   \
                                            const void *output_gradients);

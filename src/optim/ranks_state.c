@@ -5,34 +5,59 @@
 #include <math.h>
 #include <string.h>
 
-/* The method's state of a tile and that of its preconditioner, one after the other. */
+/* The preconditioner of a tensor in force (k 0) and those of its pairs in flight, NULL past the last; *at: where the
+ * state of this one starts after that of the method, -1 where that is not saved. */
+static const psgd_precond *precond_at(const psgd_optimizer *self, int tensor, int k, int64_t *at)
+{
+    const psgd_precond *in_force = self->parts[tensor].precond;
+    *at = 0;
+    return k == 0 ? in_force : psgd__async_in_flight(self, tensor, k - 1, psgd_precond_state_bytes(in_force), at);
+}
+
+/* Bytes of what travels of a tile: the method's state, and that of its preconditioners. */
+static int64_t tile_bytes(const psgd_optimizer *self, const rank_piece *piece, int64_t copies)
+{
+    int64_t bytes = copies * piece->n * (int64_t)psgd_dtype_size(self->dtype), at;
+    const psgd_precond *precond;
+    for (int k = 0; (precond = precond_at(self, piece->tensor, k, &at)); k++) bytes += precond->tile_bytes[piece->tile];
+    return bytes;
+}
+
 static psgd_status pack(const psgd_optimizer *self, const rank_piece *piece, int64_t copies, char *to)
 {
-    const part *p = &self->parts[piece->tensor];
-    int64_t element = (int64_t)psgd_dtype_size(self->dtype);
-    psgd__ranks_copy_tile(self, piece, copies, p->state, to, false);
-    return psgd_precond_state_save(p->precond->tiles[piece->tile], to + copies * piece->n * element);
+    int64_t at;
+    const psgd_precond *precond;
+    psgd__ranks_copy_tile(self, piece, copies, self->parts[piece->tensor].state, to, false);
+    to += copies * piece->n * (int64_t)psgd_dtype_size(self->dtype);
+    for (int k = 0; (precond = precond_at(self, piece->tensor, k, &at)); k++) {
+        PSGD_TRY(psgd_precond_state_save(precond->tiles[piece->tile], to));
+        to += precond->tile_bytes[piece->tile];
+    }
+    return PSGD_OK;
 }
 
 static void unpack(const psgd_optimizer *self, const rank_piece *piece, int64_t copies, char *from, char *state,
-                   char *precond)
+                   char *preconds)
 {
-    const psgd_precond *whole = self->parts[piece->tensor].precond;
-    int64_t element = (int64_t)psgd_dtype_size(self->dtype);
+    int64_t at;
+    const psgd_precond *precond;
     psgd__ranks_copy_tile(self, piece, copies, state, from, true);
-    memcpy(precond + psgd__precond_tile_at(whole, piece->tile), from + copies * piece->n * element,
-           (size_t)whole->tile_bytes[piece->tile]);
+    from += copies * piece->n * (int64_t)psgd_dtype_size(self->dtype);
+    for (int k = 0; (precond = precond_at(self, piece->tensor, k, &at)); k++) {
+        int64_t bytes = precond->tile_bytes[piece->tile];
+        if (at >= 0) memcpy(preconds + at + psgd__precond_tile_at(precond, piece->tile), from, (size_t)bytes);
+        from += bytes;
+    }
 }
 
 psgd_status psgd__ranks_fetch_tiles(const psgd_optimizer *self, int tensor, char *state, char *precond)
 {
     const optim_ranks *ranks = self->ranks;
     const part *p = &self->parts[tensor];
-    int64_t copies = p->state_size / p->n, element = (int64_t)psgd_dtype_size(self->dtype), room = 0;
+    int64_t copies = p->state_size / p->n, room = 0;
     int rank = psgd_comm_rank(ranks->comm);
     for (int k = 0; k < p->precond->tile_count; k++) {
-        const rank_piece *piece = &ranks->pieces[ranks->first[tensor] + k];
-        int64_t bytes = copies * piece->n * element + p->precond->tile_bytes[k];
+        int64_t bytes = tile_bytes(self, &ranks->pieces[ranks->first[tensor] + k], copies);
         if (bytes > room) room = bytes;
     }
     char *buffer = psgd__alloc(self->context, room, 1);
@@ -41,10 +66,11 @@ psgd_status psgd__ranks_fetch_tiles(const psgd_optimizer *self, int tensor, char
         buffer ? PSGD_OK : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld bytes of state", (long long)room));
     for (int k = 0; status == PSGD_OK && k < p->precond->tile_count; k++) {
         const rank_piece *piece = &ranks->pieces[ranks->first[tensor] + k];
-        int64_t bytes = copies * piece->n * element + p->precond->tile_bytes[k];
         if (piece->owner <= 0) continue;
         if (piece->owner == rank) status = pack(self, piece, copies, buffer);
-        if (status == PSGD_OK) status = psgd__comm_send(ranks->comm, piece->owner, 0, bytes, buffer);
+        if (status == PSGD_OK) {
+            status = psgd__comm_send(ranks->comm, piece->owner, 0, tile_bytes(self, piece, copies), buffer);
+        }
         if (status == PSGD_OK && rank == 0) unpack(self, piece, copies, buffer, state, precond);
     }
     psgd__free(self->context, buffer);

@@ -92,10 +92,8 @@ static psgd_status save_section(const psgd_optimizer *self, int tensor, void *by
     at += sizeof s.head;
     if (s.head.state_bytes) memcpy(at, s.state, (size_t)s.head.state_bytes);
     at += s.head.state_bytes;
-    if (s.precond) {
-        PSGD_TRY(psgd_precond_state_save(s.precond, at));
-        PSGD_TRY(psgd__async_save(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
-    }
+    if (s.precond) PSGD_TRY(psgd_precond_state_save(s.precond, at));
+    if (s.in_force) PSGD_TRY(psgd__async_save(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
     at += s.head.precond_bytes;
     uint64_t sum = psgd__checksum_add(CHECKSUM_START, bytes, at - (char *)bytes);
     memcpy(at, &sum, sizeof sum);
@@ -144,6 +142,7 @@ psgd_status psgd_optimizer_tensor_state_save(const psgd_optimizer *self, int ten
         return psgd__fail(PSGD_ERR_ARGUMENT, "state_save needs an optimizer, one of its tensors (not %d) and a buffer",
                           tensor);
     }
+    PSGD_TRY(psgd__async_drain((psgd_optimizer *)self)); /* all ranks: replies may be under way to each of them */
     if (self->ranks && tensor >= 0 && self->parts[tensor].spread) return save_tiles(self, tensor, bytes);
     if (self->ranks && tensor >= 0 && self->parts[tensor].owner > 0) return fetch_section(self, tensor, bytes);
     return first ? save_section(self, tensor, bytes) : PSGD_OK;
@@ -238,12 +237,9 @@ static psgd_status load_section(psgd_optimizer *self, int tensor, const char *by
     section s = section_of(self, tensor);
     section_header head;
     memcpy(&head, bytes, sizeof head);
-    const char *state = bytes + sizeof head;
-    if (s.precond) {
-        const char *at = state + head.state_bytes;
-        PSGD_TRY(psgd_precond_state_load(s.precond, s.in_force, at));
-        PSGD_TRY(psgd__async_load(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
-    }
+    const char *state = bytes + sizeof head, *at = state + head.state_bytes;
+    if (s.precond) PSGD_TRY(psgd_precond_state_load(s.precond, s.in_force, at));
+    if (s.in_force) PSGD_TRY(psgd__async_load(self, tensor < 0 ? 0 : tensor, s.in_force, at + s.in_force));
     if (head.state_bytes) memcpy(s.state, state, (size_t)head.state_bytes);
     if (tensor == PSGD_SHARED_STATE) {
         self->settings.seed = head.seed;

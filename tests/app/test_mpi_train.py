@@ -56,6 +56,13 @@ RUNS = {
          "yes", "--optimizer", "psgd-fisher", "--group", "scan"],
 }
 
+DELAYED = ["--optimizer", "psgd-newton", "--delay", "3", "--update-every", "2"]
+DELAYED_RUNS = {
+    "LeNet5": ["lenet5", *DIGITS, *DELAYED, "--group", "kron(dense,dense)"],
+    "language model": ["lm", "--data", "markov:100,6,2000,1", "--batch", "9", "--hidden", "16", "--epochs", "1",
+                       "--log-every", "3", "--dropout", "0.1", *DELAYED],
+}
+
 
 def images(folder):
     import numpy
@@ -229,6 +236,84 @@ class Ranks(unittest.TestCase):
         self.assertEqual(len(said), 1, said)
         self.assertRegex(said[0], "psgd: rank 1: no memory for ")
         self.assertFalse((here / "run").exists())
+
+    def test_curvature_ranks_have_the_bits_of_worker_threads(self):
+        for name, words in DELAYED_RUNS.items():
+            for parts, teams in (("1", ((2, 1),)), ("8", ((3, 1), (4, 2)))):  # ranks, and curvature ranks of them
+                one = self.place(f"{name} {parts}")
+                run(one, 0, "train", *words, "--micro-batches", parts, "--out", "run")
+                for ranks, curvature in teams:
+                    with self.subTest(name, parts=parts, ranks=ranks, curvature=curvature):
+                        other = self.place(f"{name} {parts} {ranks} {curvature}")
+                        run(other, ranks, "train", *words, "--micro-batches", parts, "--out", "run",
+                            "--curvature-ranks", str(curvature))
+                        self.assert_same(one, other)
+
+    def test_curvature_ranks_come_and_go_from_session_to_session(self):
+        words = ["lenet5", *DIGITS, *DELAYED, "--lr-schedule", "constant", "--epochs", "9", "--out", "run"]
+        one, other = self.place("one"), self.place("other")
+        run(one, 2, "train", *words, "--steps", "12")
+        run(other, 3, "train", *words, "--steps", "3", "--curvature-ranks", "1")
+        run(other, 2, "resume", "run", "--steps", "6")
+        run(other, 2, "resume", "run", "--steps", "9", "--curvature-ranks", "1")
+        run(other, 1, "resume", "run", "--steps", "12")
+        self.assertEqual((one / "run/weights.safetensors").read_bytes(),
+                         (other / "run/weights.safetensors").read_bytes())
+
+    def process_of(self, process, rank):
+        """The process of a rank; None where it has ended."""
+        for pid in self.children(process.pid):
+            try:
+                words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if any(f"{name}={rank}".encode() in words for name in ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")):
+                return pid
+        return None
+
+    def test_a_killed_curvature_rank_ends_all(self):
+        words = ["lenet5", *DIGITS, *DELAYED, "--checkpoint-every", "1", "--epochs", "12", "--micro-batches", "2", "--out",
+                 "run"]
+        one, killed = self.place("one"), False
+        run(one, 0, "train", *words)
+        for attempt in range(10):
+            other = self.place(f"other{attempt}")
+            process = launch(other, 3, "train", *words, "--curvature-ranks", "1")
+            while not (other / "run/checkpoint.psgd").exists() and process.poll() is None:
+                time.sleep(0.01)
+            pid = self.process_of(process, 2)
+            if pid:
+                os.kill(pid, signal.SIGKILL)
+            began = time.monotonic()
+            out, err = process.communicate(timeout=60)
+            killed = process.returncode != 0
+            if killed:
+                break
+        self.assertTrue(killed, "runs end before they can be killed")
+        self.assertLess(time.monotonic() - began, 20)
+        self.assertRegex(out + err, "(?i)rank|signal 9|killed")
+        run(other, 3, "resume", "run", "--curvature-ranks", "1")
+        self.assert_same(one, other)
+
+    def test_bad_use_of_curvature_ranks_is_one_sentence(self):
+        here = self.place("here")
+        mlp = ["train", "mlp", *DIGITS, "--out", "run", "--curvature-ranks"]
+        for ranks, words, said in (
+                (0, [*mlp, "1", "--delay", "2"], "psgd: --curvature-ranks 1 needs more than 1 ranks, and there is 1"),
+                (2, [*mlp, "2", "--delay", "2"], "psgd: rank 0: --curvature-ranks 2 needs more than 2 ranks"),
+                (2, [*mlp, "1"], "psgd: rank 0: --curvature-ranks is for asynchronous fits: add --delay"),
+                (2, [*mlp, "1", "--delay", "2", "--optimizer", "psgd-fisher"],
+                 "psgd: rank 0: --curvature-ranks is for Hessian-vector products, and psgd-fisher takes none"),
+                (4, [*mlp, "3", "--delay", "2"], "psgd: rank 1: 3 curvature ranks with 8 micro-batches"),
+                (2, [*mlp, "one"], "psgd: rank 0: --curvature-ranks needs a whole number")):
+            with self.subTest(words):
+                process = launch(here, ranks, *words)
+                err = process.communicate(timeout=60)[1]
+                lines = [line for line in err.splitlines() if line.startswith("psgd: ")]
+                self.assertEqual(len(lines), 1, err)
+                self.assertTrue(lines[0].startswith(said), lines)
+                self.assertEqual(process.returncode, 2)
+                self.assertFalse((here / "run").exists())
 
     def test_the_paper_runs_on_ranks(self):
         one, two = self.place("one"), self.place("two")

@@ -15,7 +15,7 @@ typedef struct team team;
 
 typedef struct rank_job {
     team *team;
-    psgd_comm *comm;
+    train_ranks ranks;
     int rank;
     psgd_status status;
     char sentence[512];
@@ -26,7 +26,8 @@ struct team {
     char folder[256];
     const char *steps; /* not NULL: end there, at a constant learning rate */
     bool resumes;
-    int odd_rank; /* gets another seed; -1: none */
+    int curvature_ranks; /* the last ones */
+    int odd_rank;        /* gets another seed; -1: none */
     rank_job jobs[MAX_RANKS];
 };
 
@@ -50,8 +51,8 @@ static void *run_rank(void *data)
     trainer *self = NULL;
     bool stopped;
     train_setting longer = {"steps", t->steps};
-    job->status = t->resumes ? psgd__trainer_resume(NULL, job->comm, t->folder, 1, &longer, &self)
-                             : psgd__trainer_create(NULL, job->comm, count, list, &self);
+    job->status = t->resumes ? psgd__trainer_resume(NULL, &job->ranks, t->folder, 1, &longer, &self)
+                             : psgd__trainer_create(NULL, &job->ranks, count, list, &self);
     if (job->status == PSGD_OK) job->status = psgd__trainer_run(self, NULL, &stopped);
     if (job->status != PSGD_OK) snprintf(job->sentence, sizeof job->sentence, "%s", psgd_last_error());
     psgd__trainer_free(self);
@@ -60,15 +61,19 @@ static void *run_rank(void *data)
 
 static void run_team(team *t, int size)
 {
-    psgd_comm *comms[MAX_RANKS];
+    psgd_comm *comms[MAX_RANKS], *all[MAX_RANKS] = {NULL};
     pthread_t threads[MAX_RANKS];
-    assert_ok(psgd_comm_threads(NULL, size, comms));
+    int count = t->curvature_ranks, data = size - count;
+    assert_ok(psgd_comm_threads(NULL, data, comms));
+    if (count) assert_ok(psgd_comm_threads(NULL, count, comms + data));
+    if (count) assert_ok(psgd_comm_threads(NULL, size, all));
     for (int r = 0; r < size; r++) {
-        t->jobs[r] = (rank_job){.team = t, .comm = comms[r], .rank = r};
+        t->jobs[r] = (rank_job){.team = t, .ranks = {comms[r], all[r], count}, .rank = r};
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &t->jobs[r]), 0);
     }
     for (int r = 0; r < size; r++) pthread_join(threads[r], NULL);
     for (int r = 0; r < size; r++) psgd_comm_free(comms[r]);
+    for (int r = 0; r < size; r++) psgd_comm_free(all[r]);
 }
 
 static void assert_all_ok(const team *t, int size)
@@ -163,9 +168,73 @@ static void runs_resume_on_another_number_of_ranks(void **state)
     }
 }
 
+/* With a delay, without micro-batches (against worker threads) and with them (against products in the step). */
+#define DELAYED "optimizer", "psgd-newton", "update-every", "1", "update-anneal", "0"
+
+static const char *const delayed_runs[][30] = {
+    {"model", "lenet5", "data", "digits", "samples", "60", "epochs", "1", "batch", "10", DELAYED, "delay", "2"},
+    {"model", "lm", "data", "markov:60,5,700,1", "hidden", "9", "back", "5", "epochs", "1", "batch", "8", "untied",
+     "yes", "row-gradients", "yes", DELAYED, "delay", "3"},
+    {SMALL_TEXT, "batch", "11", "dropout", "0.2", DELAYED, "delay", "2", "group", "kron(dense,dense)"},
+    {"model", "mlp", SMALL_DIGITS, "batch", "20", "hidden", "9", "normalise", "yes", "dropout", "0.2", DELAYED, "delay",
+     "6", "hv-batch", "11"},
+    {"model", "mlp", SMALL_DIGITS, "batch", "20", "hidden", "9", DELAYED, "delay", "2", "pairs", "2", "group",
+     "tiles(kron(dense,dense),2,3)"},
+};
+enum { DELAYED_RUNS = sizeof delayed_runs / sizeof delayed_runs[0], WHOLE_BATCH = 2 };
+
+static void curvature_ranks_make_no_difference(void **state)
+{
+    (void)state;
+    static const int teams[][2] = {{1, 1}, {2, 1}, {2, 2}, {4, 1}, {1, 4}};
+    bool every = getenv("PSGD_LONG_TESTS");
+    for (int k = 0; k < DELAYED_RUNS; k++) {
+        team one = {.settings = delayed_runs[k], .odd_rank = -1};
+        snprintf(one.folder, sizeof one.folder, "%s/threads%d", root, k);
+        run_team(&one, 1);
+        assert_all_ok(&one, 1);
+        for (int i = 0; i < (k < WHOLE_BATCH ? 1 : 5); i++) {
+            if (!every && i > 0 && (i % 2 != k % 2 || !every_case())) continue;
+            team t = {.settings = delayed_runs[k], .odd_rank = -1, .curvature_ranks = teams[i][1]};
+            snprintf(t.folder, sizeof t.folder, "%s/curvature%d_%d", root, k, i);
+            run_team(&t, teams[i][0] + teams[i][1]);
+            assert_all_ok(&t, teams[i][0] + teams[i][1]);
+            assert_same(one.folder, t.folder);
+        }
+    }
+}
+
+/* Three steps with a curvature rank, two without, three with others, against eight in one process. */
+static void curvature_ranks_come_and_go(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *steps;
+        int size, curvature_ranks;
+    } parts[] = {{"3", 3, 1}, {"5", 2, 0}, {"8", 3, 2}};
+    for (int k = WHOLE_BATCH; k < (every_case() ? DELAYED_RUNS : WHOLE_BATCH + 1); k++) {
+        team one = {.settings = delayed_runs[k], .odd_rank = -1, .steps = "8"}, t = one;
+        snprintf(one.folder, sizeof one.folder, "%s/straight%d", root, k);
+        snprintf(t.folder, sizeof t.folder, "%s/changing%d", root, k);
+        run_team(&one, 1);
+        assert_all_ok(&one, 1);
+        for (int i = 0; i < 3; i++) {
+            t.resumes = i > 0;
+            t.steps = parts[i].steps;
+            t.curvature_ranks = parts[i].curvature_ranks;
+            run_team(&t, parts[i].size);
+            assert_all_ok(&t, parts[i].size);
+        }
+        assert_same(one.folder, t.folder);
+    }
+}
+
+enum { CURVATURE = -2 }; /* for odd_rank: the last rank is a curvature rank */
+
 static void all_ranks_are_told(const char *const *settings, int size, int odd_rank, const char *words)
 {
     team t = {.settings = settings, .odd_rank = odd_rank};
+    if (odd_rank == CURVATURE) t.curvature_ranks = 1;
     snprintf(t.folder, sizeof t.folder, "%s/refused", root);
     run_team(&t, size);
     for (int r = 0; r < size; r++) {
@@ -182,11 +251,21 @@ static void bad_input_is_told_to_all_ranks(void **state)
     static const char *const missing[] = {"model", "mlp", "data", "csv:/nosuch.csv", "micro-batches", "8", NULL};
     static const char *const odd[] = {"model", "mlp", "data", "digits", "samples", "64", "micro-batches", "6", NULL};
     static const char *const tiny[] = {"model", "mlp", "data", "digits", "batch", "4", "micro-batches", "8", NULL};
+#define SMALL "model", "mlp", "data", "digits", "samples", "64", "micro-batches", "4", "delay", "2"
+    static const char *const fisher[] = {SMALL, "optimizer", "psgd-fisher", NULL};
+    static const char *const differences[] = {SMALL, "hv", "difference", NULL};
+    static const char *const sooner[] = {SMALL, "delay-free", "yes", NULL};
     all_ranks_are_told(runs[0], 2, 1, "rank 1: its list of options is not that of rank 0");
     all_ranks_are_told(missing, 2, -1, "rank 0: ");
     all_ranks_are_told(odd, 2, -1, "2 ranks with 6 micro-batches");
     all_ranks_are_told(odd, 4, -1, "4 ranks with 6 micro-batches");
     all_ranks_are_told(tiny, 2, -1, "a batch of 4 cannot be cut into 8 micro-batches");
+    all_ranks_are_told(missing, 3, CURVATURE, "rank 0: ");
+    all_ranks_are_told(runs[0], 3, CURVATURE, "rank 0: --curvature-ranks is for asynchronous fits: add --delay");
+    all_ranks_are_told(fisher, 2, CURVATURE,
+                       "rank 0: --curvature-ranks is for Hessian-vector products, and psgd-fisher");
+    all_ranks_are_told(differences, 2, CURVATURE, "rank 0: --curvature-ranks is for --hv exact");
+    all_ranks_are_told(sooner, 2, CURVATURE, "rank 0: option delay-free is for worker threads");
 }
 
 static int make_root(void **state)
@@ -206,8 +285,8 @@ static int remove_root(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_have_the_bits_of_one_rank),
-        cmocka_unit_test(runs_resume_on_another_number_of_ranks),
+        cmocka_unit_test(runs_have_the_bits_of_one_rank),     cmocka_unit_test(runs_resume_on_another_number_of_ranks),
+        cmocka_unit_test(curvature_ranks_make_no_difference), cmocka_unit_test(curvature_ranks_come_and_go),
         cmocka_unit_test(bad_input_is_told_to_all_ranks),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -8,7 +8,7 @@
 
 enum { PARTS = 3, STEPS = 23, TOTAL = 24 + 7 + 10, MAX_PAIRS = 2 };
 
-static const char *const specs[PARTS] = {"kron(tri,tri)", "diag", "dense"};
+static const char *const specs[PARTS] = {"tiles(kron(tri,tri),2,1)", "diag", "dense"};
 static const int64_t shapes[PARTS][2] = {{6, 4}, {1, 7}, {5, 2}};
 
 static int64_t size_of(int i)

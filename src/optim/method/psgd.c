@@ -119,6 +119,7 @@ static void fit_or_hand_over(const method_args *a)
         fit(a);
         return;
     }
+    if (self->async->curvature) return; /* it has the request, and the first Q is in force */
     int i = (int)(a->part - self->parts);
     async_lane *lane = &self->async->lanes[i];
     if (!lane->at_once) {
@@ -195,6 +196,7 @@ static void fit_joint(psgd_optimizer *self, const real *v, const real *h)
 {
     const optim_settings *set = &self->settings;
     async_lane *lane = self->async ? &self->async->lanes[0] : NULL;
+    if (lane && self->async->curvature) return;
     double rate = fit_rate(self, self->now.step + 1 - self->now.skipped);
     if (lane && !lane->at_once) {
         size_t bytes = (size_t)(self->total * set->fit.pairs) * sizeof(real);

@@ -120,7 +120,7 @@ static void fit_lane(void *data, int i)
     const optim_async *async = f->async;
     async_lane *lane = &async->lanes[i];
     async_slot *slot = slot_of(async, f->request, i);
-    if (!slot || slot->failure) return;
+    if (!slot || slot->failure || !lane->fit) return;
     if (!async->newton && !async->integrate && !async->joint) {
         rng_stream stream = stream_of(async, f->request, i, slot->steps);
         draw(&stream, slot, async->parts[i].width, 0, async->parts[i].n, (real *)(void *)slot->v);
@@ -136,7 +136,8 @@ static void fit_lane(void *data, int i)
 static bool is_concurrent(const fits *f, int i)
 {
     const async_slot *slot = slot_of(f->async, f->request, i);
-    return f->async->work.stride > 0 && slot && !slot->sparse && psgd__precond_concurrent(f->async->lanes[i].fit);
+    const psgd_precond *fit = f->async->lanes[i].fit;
+    return f->async->work.stride > 0 && slot && fit && !slot->sparse && psgd__precond_concurrent(fit);
 }
 
 static bool is_heavy(void *data, int i)

@@ -45,6 +45,7 @@ psgd_status PSGD_TYPED(psgd__optim_draw)(const psgd_optimizer *self, int tensor,
 {
     draw_normal(self, tensor, rows, v);
     if (!psgd__optim_probes_p(self)) return PSGD_OK;
+    PSGD_TRY(psgd__async_publish((psgd_optimizer *)self)); /* Q of the coming step, as workers and curvature ranks do */
     if (optim_is_mine(self, &self->parts[tensor])) precondition(self, tensor, rows, v);
     return psgd__ranks_share_probe(self, tensor, v);
 }

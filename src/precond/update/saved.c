@@ -182,13 +182,16 @@ static void copy_group(const group *from, group *to)
 
 void PSGD_TYPED(psgd__precond_copy)(const psgd_precond *from, psgd_precond *to)
 {
+    for (int k = 0; k < to->tile_count; k++) {
+        if (to->tiles[k]) PSGD_TYPED(psgd__precond_copy)(from->tiles[k], to->tiles[k]);
+    }
+    if (to->tile_count == 0) copy_group(from->root, to->root); /* a tile has its own */
     for (int i = 0; i < to->unit_count; i++) {
         precond_unit *unit = &to->units[i];
         memcpy(unit->running, from->units[i].running, sizeof unit->running);
         unit->top = from->units[i].top;
         unit->bottom = from->units[i].bottom;
     }
-    copy_group(from->root, to->root);
     if (to->average) memcpy(to->average, from->average, (size_t)to->n * sizeof(real));
     to->updates = from->updates;
     to->skipped = from->skipped;
