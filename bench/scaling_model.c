@@ -29,9 +29,8 @@ typedef struct rank_run {
     int rank;
     psgd_status status;
     char sentence[256];
-    double seconds, messages, waited,
-        alone;   /* a step; sums and what was waited for; a step of this rank's fits alone */
-    double sent; /* bytes of a step */
+    double seconds, messages, waited; /* a step; sums and what was waited for */
+    double sent;                      /* bytes of a step */
 } rank_run;
 
 static double now(void)
@@ -107,17 +106,6 @@ static void *run_rank(void *data)
     return NULL;
 }
 
-/* Seconds of one step of one rank without passes and messages: what the fits of all tensors take here. */
-static double measure_alone(const settings *set)
-{
-    settings alone = *set;
-    alone.ranks = 1;
-    alone.backward = 0;
-    rank_run run = {.set = &alone};
-    run.status = work(&run);
-    return run.seconds;
-}
-
 /* Seconds of a reduce-scatter and of an all-gather of all gradients without delays: what copies and wake-ups take here,
  * behind which a delay hides. */
 static void *sum_all(void *data)
@@ -156,6 +144,18 @@ static bool run_all(const settings *set, psgd_comm **comms, void *(*job)(void *)
     return good;
 }
 
+/* Seconds of one step of one rank without passes and messages, what the fits of all tensors take here, while so many of
+ * them run at once: two cores of a machine may be the two threads of one. */
+static bool measure_fits(const settings *set, int at_once, double *seconds)
+{
+    settings alone = *set;
+    psgd_comm *none[MAX_RANKS] = {NULL};
+    rank_run runs[MAX_RANKS];
+    alone.backward = 0;
+    alone.ranks = at_once;
+    return run_all(&alone, none, run_rank, runs, seconds);
+}
+
 int main(int count, char **words)
 {
     if (count != 6) {
@@ -165,7 +165,10 @@ int main(int count, char **words)
     settings set = {atoi(words[1]), atoi(words[2]), 1e-6 * atof(words[3]), 1e6 * atof(words[4]), 1e-3 * atof(words[5])};
     if (set.ranks < 1 || set.ranks > MAX_RANKS || set.steps < 1 || !(set.bandwidth > 0)) return 2;
     psgd_set_threads(1);
-    double alone = measure_alone(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int at_once = set.ranks < online ? set.ranks : (int)online;
+    double fits;
+    if (!measure_fits(&set, at_once, &fits)) return 1;
 
     psgd_comm *comms[MAX_RANKS];
     rank_run runs[MAX_RANKS];
@@ -189,8 +192,7 @@ int main(int count, char **words)
      * all-reduces of one double for each tensor. */
     double R = set.ranks, bytes = 4.0 * TENSORS * ROWS * COLUMNS, share = bytes * (R - 1) / R;
     double formula = 2 * share + 2 * 2 * 8.0 * TENSORS * (R - 1) / R;
-    double cores = (double)sysconf(_SC_NPROCESSORS_ONLN), at_once = R < cores ? R : cores;
-    double backward = set.backward / R, model = 1.5 * backward + alone / at_once;
+    double backward = set.backward / R, model = 1.5 * backward + fits / at_once;
     if (set.ranks > 1) {
         double sums = share / set.bandwidth + BUCKETS * set.latency, gather = share / set.bandwidth + set.latency;
         sums = sums > own / 2 ? sums : own / 2;
