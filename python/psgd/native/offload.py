@@ -75,6 +75,11 @@ class OffloadList(NativeList):
             fit.take(self.in_force[i])
             fit.updates, fit.skipped = made.updates, torch.tensor(made.skipped)
 
+    def draw(self, index: int) -> List[List[Tensor]]:
+        if self._probes_p():
+            self._publish()  # v takes the Q of the coming step, as in C
+        return super().draw(index)
+
     def _drawn(self, index: int) -> Optional[Tensor]:
         return None  # the worker draws v where no product needs it
 
