@@ -86,8 +86,8 @@ psgd_status cli_comm_divide(int64_t count, psgd_comm **own, psgd_comm **all)
     if (size <= count) {
         return psgd__fail(
             PSGD_ERR_ARGUMENT,
-            "--curvature-ranks %lld needs more than %lld ranks, and there %s %d: start them with mpirun -n",
-            (long long)count, (long long)count, size == 1 ? "is" : "are", size);
+            "--curvature-ranks %lld needs at least %lld ranks, and there %s %d: start them with mpirun -n",
+            (long long)count, (long long)count + 1, size == 1 ? "is" : "are", size);
     }
     PSGD_TRY(divide(count));
     *own = kind;

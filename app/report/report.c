@@ -186,11 +186,14 @@ static const char *setting_of(const metrics_run *run, const char *name)
 /* Runs without settings, of other programs or of psgd paper, have said what they are called. */
 static void describe(const metrics_run *run, char *label, size_t room)
 {
-    const char *group = setting_of(run, "group"), *rate = setting_of(run, "lr");
+    const char *group = setting_of(run, "group"), *rate = setting_of(run, "lr"), *criterion = NULL;
+    if (!strcmp(run->method, "psgd")) criterion = setting_of(run, "criterion");
+    if (criterion && !strcmp(criterion, "auto")) criterion = NULL;
     bool named = setting_of(run, "name") || !rate;
     if (named) snprintf(label, room, "%s", run->run);
     if (named) return;
-    snprintf(label, room, "%s%s%s, lr %s", run->method, group ? ", " : "", group ? group : "", rate);
+    snprintf(label, room, "%s%s%s%s%s, lr %s", run->method, criterion ? "-" : "", criterion ? criterion : "",
+             group ? ", " : "", group ? group : "", rate);
 }
 
 void psgd__report_label(const report *from, int run, char *label, size_t room)

@@ -20,18 +20,9 @@ from psgd.native import link as link_module  # noqa: E402
 from psgd.native import offload  # noqa: E402
 from psgd.native.link import Arrival, Link, StreamLink  # noqa: E402
 from psgd.native.offload_worker import HostFit  # noqa: E402
-from test_torch_native import SPECS, a_fit, small_net, train  # noqa: E402
+from test_torch_native import SPECS, a_fit, one_thread, small_net, train  # noqa: E402, F401
 
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    """Tensors are small."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("spec, shape", SPECS)

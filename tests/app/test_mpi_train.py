@@ -299,8 +299,8 @@ class Ranks(unittest.TestCase):
         here = self.place("here")
         mlp = ["train", "mlp", *DIGITS, "--out", "run", "--curvature-ranks"]
         for ranks, words, said in (
-                (0, [*mlp, "1", "--delay", "2"], "psgd: --curvature-ranks 1 needs more than 1 ranks, and there is 1"),
-                (2, [*mlp, "2", "--delay", "2"], "psgd: rank 0: --curvature-ranks 2 needs more than 2 ranks"),
+                (0, [*mlp, "1", "--delay", "2"], "psgd: --curvature-ranks 1 needs at least 2 ranks, and there is 1"),
+                (2, [*mlp, "2", "--delay", "2"], "psgd: rank 0: --curvature-ranks 2 needs at least 3 ranks"),
                 (2, [*mlp, "1"], "psgd: rank 0: --curvature-ranks is for asynchronous fits: add --delay"),
                 (2, [*mlp, "1", "--delay", "2", "--optimizer", "psgd-fisher"],
                  "psgd: rank 0: --curvature-ranks is for Hessian-vector products, and psgd-fisher takes none"),
