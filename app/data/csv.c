@@ -1,5 +1,5 @@
 /* Tables in text: one sample a line, numbers between commas, semicolons, tabs or spaces, the label last. A first line
- * that is not numbers is taken for a heading. */
+ * with a word in it is taken for a heading. */
 #include "core/text.h"
 #include "data/format/gzip.h"
 #include "data/samples_table.h"
@@ -15,18 +15,21 @@ typedef struct csv {
     int64_t rows, columns, room;
 } csv;
 
-/* The numbers of one line, NUL-terminated, into row: how many, or -1 where something is not a number. */
+enum { NOT_A_NUMBER = -1, NOT_FINITE = -2 };
+
+/* The numbers of one line, NUL-terminated, into row: how many, or what is wrong with them. */
 static int64_t read_line(char *line, float *row, int64_t max)
 {
     int64_t count = 0;
     for (char *at = line; *at;) {
         char *end;
         double value = psgd__to_number(at, &end);
-        if (end == at || !(fabs(value) <= (double)FLT_MAX)) return -1;
+        if (end == at) return NOT_A_NUMBER;
+        end += strspn(end, " \t\r");
+        if (*end && !strchr(",;", *end) && end[-1] != ' ' && end[-1] != '\t') return NOT_A_NUMBER;
+        if (!(fabs(value) <= (double)FLT_MAX)) return NOT_FINITE;
         if (row && count < max) row[count] = (float)value;
         count++;
-        end += strspn(end, " \t\r");
-        if (*end && !strchr(",;", *end) && end[-1] != ' ' && end[-1] != '\t') return -1;
         at = end + (*end == ',' || *end == ';');
         at += strspn(at, " \t\r");
     }
@@ -36,7 +39,7 @@ static int64_t read_line(char *line, float *row, int64_t max)
 static psgd_status add_row(const psgd_context *context, csv *self, char *line, int64_t number)
 {
     int64_t count = read_line(line, NULL, 0);
-    if (count < 0 && self->rows == 0 && number == 1) return PSGD_OK;
+    if (count == NOT_A_NUMBER && self->rows == 0 && number == 1) return PSGD_OK;
     if (count < 0)
         return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has something that is not a finite number in f32", self->path,
                           (long long)number);
