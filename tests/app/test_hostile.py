@@ -129,6 +129,13 @@ class Hostile(unittest.TestCase):
                     good.write(path, total=total, sizes={name: size})
                     for verb in ("generate", "resume"):
                         self.refused("", verb, run)
+        names = list(good.sections)
+        for first, second in zip(names, names[1:]):  # sizes that add up to that of the file
+            for far in (2**40, -2**40):
+                lengths = {name: len(good.sections[name]) for name in (first, second)}
+                good.write(path, sizes={first: lengths[first] + far, second: lengths[second] - far})
+                for verb in ("generate", "resume"):
+                    self.refused("truncated or damaged", verb, run)
         good.write(path)
         self.accepted("generate", run, "--words", 5)
 
@@ -306,8 +313,11 @@ class Hostile(unittest.TestCase):
             found = {}
             for folder, _, names in os.walk(self.path("paper")):
                 for name in names:
-                    with open(os.path.join(folder, name), "rb") as file:
+                    path = os.path.join(folder, name)
+                    with open(path, "rb") as file:
                         found[folder, name] = file.read()
+                    if name == "metrics.jsonl":  # nor is it evaluated, and its last record written, again
+                        found[folder, "time"] = os.stat(path).st_mtime_ns
             return found
         self.accepted(*command)
         before = contents()

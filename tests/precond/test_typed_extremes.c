@@ -397,6 +397,36 @@ static void a_refused_gradient_leaves_the_average_alone(void **state)
     psgd_options_free(options);
 }
 
+/* v and h that share no entry ask for a P without bounds: a family stops once both images have vanished in rounding, as
+ * the other groups do, where P spans about 1/EPSILON^2. */
+static void a_family_stops_where_both_images_vanish(void **state)
+{
+    (void)state;
+    static const instance families[] = {{"splu", "splu(2)", 1, {8}}, {"sum", "sum(lra(1):4,diag:4)", 1, {8}}};
+    for (int i = 0; i < 2; i++) {
+        subject s;
+        double smallest = HUGE_VAL, largest = 0;
+        start(&s, &families[i], "auto", 0.1, 3);
+        for (int t = 0; t < 1000; t++) {
+            draw(&s, 1, 1);
+            for (int j = 0; j < 4; j++) s.v[j] = s.h[4 + j] = 0;
+            assert_ok(psgd_precond_update(s.precond, s.v, s.h));
+        }
+        for (int j = 0; j < 8; j++) {
+            real x[8] = {0};
+            x[j] = 1;
+            assert_ok(psgd_precond_apply(s.precond, PSGD_APPLY_P, x, x));
+            smallest = fmin(smallest, (double)x[j]);
+            largest = fmax(largest, (double)x[j]);
+        }
+        assert_true(psgd_precond_skipped(s.precond) > 0);
+        if (!(largest / smallest < 1e3 / (EPSILON * EPSILON))) {
+            fail_msg("%s: the diagonal of P spans %g", s.g->spec, largest / smallest);
+        }
+        stop(&s);
+    }
+}
+
 /* Started from the first five pairs that are not zero: the geometric mean of the scales that make ||Ph|| = ||v||. */
 static void the_first_pairs_give_the_scale(void **state)
 {
@@ -443,6 +473,7 @@ int main(void)
         cmocka_unit_test(q_is_scaled_back_near_the_limit),
         cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(a_refused_gradient_leaves_the_average_alone),
+        cmocka_unit_test(a_family_stops_where_both_images_vanish),
         cmocka_unit_test(the_first_pairs_give_the_scale),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
