@@ -31,7 +31,7 @@ deps:
 
 demo: deps
 	@cmake --preset release >/dev/null
-	@echo "building, about a minute on two cores"
+	@echo "building and running: two to three minutes on two idle cores"
 	@cmake --build build -j $(JOBS) >build/build.log 2>&1 || { cat build/build.log; exit 1; }
 	@scripts/demo build
 
