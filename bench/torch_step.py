@@ -1,19 +1,13 @@
-#!/usr/bin/env python3
-"""Time of an optimizer's step in PyTorch: PSGD, AdamW(foreach) and, given his psgd.py, the PSGD author's KronWhiten.
+"""Time of an optimizer's step alone, for bench/pytorch: PSGD, AdamW(foreach) and the PSGD author's KronWhiten.
 
-    bench/torch_step.py [AUTHOR.py] [--steps 300] [--threads 1]
-
-The gradients are random and the same for all, so that nothing but the optimizers is timed. Steps of the optimizers are
-taken in turn; a row has the mean of the faster three quarters of blocks of 10 steps, and the ratio to AdamW's."""
-import argparse
-import importlib.util
+The gradients are random and the same for all. Steps of the optimizers are taken in turn; the figure is the mean of the
+faster three quarters of blocks of 10 steps, in processor time."""
 import statistics
 import time
 
-import torch
-
-import psgd
 import psgd.torch
+import torch
+from torch_methods import load
 
 nn = torch.nn
 
@@ -32,13 +26,6 @@ def cnn():
 def transformer():
     layer = nn.TransformerEncoderLayer(128, 4, 512, 0.0, batch_first=True)
     return nn.Sequential(nn.Embedding(65, 128), nn.TransformerEncoder(layer, 4), nn.Linear(128, 65))
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location("author", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def contestants(make, author, late):
@@ -68,33 +55,22 @@ def contestants(make, author, late):
     return made
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("author", nargs="?")
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--threads", type=int, default=1)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    psgd.set_threads(given.threads)
-    author = load(given.author) if given.author else None
-    print(f"torch {torch.__version__}, {given.threads} thread(s), ms per step, mean of the faster three quarters of blocks of 10")
-    for name, make in (("mlp", mlp), ("cnn", cnn), ("transformer", transformer)):
+def measure(author_file, steps=300):
+    """Model and how often it fits -> optimizer -> ms of a step."""
+    author, found = load(author_file) if author_file else None, {}
+    for name, make in (("MLP 784-256-256-10", mlp), ("small CNN", cnn), ("transformer of 4 layers", transformer)):
         for late in (False, True):
-            times = {}
-            entries = contestants(make, author, late)
-            for block in range(max(3, given.steps // 10)):
+            times, entries = {}, contestants(make, author, late)
+            for block in range(max(3, steps // 10)):
                 for who, _, step in entries:
-                    start = time.perf_counter()
+                    start = time.process_time()
                     for _ in range(10):
                         step()
                     if block:
-                        times.setdefault(who, []).append((time.perf_counter() - start) * 100)
+                        times.setdefault(who, []).append((time.process_time() - start) * 100)
             mean = {who: statistics.fmean(sorted(each)[: max(1, len(each) * 3 // 4)]) for who, each in times.items()}
             if "author" in mean:
                 mean["author"] -= mean.pop("(its closure)")
-            row = ", ".join(f"{who} {ms:.3f} ({ms / mean['AdamW']:.2f} x)" for who, ms in mean.items())
-            print(f"{name}, {'fit at 1 step in 10' if late else 'fit at every step'}: {row}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            found[f"{name}, {'1 in 10' if late else 'every step'}"] = mean
+            print(f"{name}, {'1 in 10' if late else 'every step'}: {mean}", flush=True)
+    return found
