@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""The two small experiments of docs/benchmarks/experiments.md, each as one table:
+"""The experiments of docs/benchmarks/experiments.md, and CIFAR-10 of docs/benchmarks/imagenet.md, each as one table:
 
     bench/experiments.py mnist --data MNIST_FOLDER --out FOLDER   # LeNet5, 5 methods x 3 seeds, 10 epochs each
     bench/experiments.py xor --out FOLDER                         # LSTM and simple RNN, 3 methods x 5 seeds each
+    bench/experiments.py cifar --data FOLDER --out FOLDER         # small AlexNet, 7 methods x 3 seeds, 8 epochs; FOLDER has train/CLASS
+                                                                  # and test/CLASS; hours: --jobs 2
 
 Every run has its own folder in FOLDER. A finished run is read and not repeated, one that was stopped is resumed. One
 thread each, so that results do not depend on the number of cores; --jobs runs several concurrently."""
@@ -58,6 +60,14 @@ NETWORKS = {
 }
 
 
+# CIFAR-10: the methods of psgd paper imagenet and the paper's step sizes. The best of five, these times FACTORS, is the
+# one with the least error on a tenth of the training images after CHOICE_EPOCHS, seed 100.
+CIFAR = {"momentum": 0.002, "newton-scan": 0.01, "newton-diag": 0.01, "fisher-scan": 5e-5, "fisher-diag": 5e-5, "adam": 5e-5,
+         "batch-norm": 0.002}
+FACTORS = (0.3, 1, 3, 10, 30)
+CHOICE_EPOCHS = 4
+
+
 def records(folder):
     file = folder / "metrics.jsonl"
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -68,10 +78,13 @@ def finished(folder):
 
 
 def run(psgd, folder, words):
-    """Trains into the folder unless that is done, and returns its records."""
+    """Trains into the folder unless that is done, and returns its records. The paper's runs resume by themselves."""
     if not finished(folder):
         started = (folder / "checkpoint.psgd").exists()
-        words = [psgd, "resume", str(folder)] if started else [psgd, "train", *words, "--out", str(folder)]
+        if words[0] == "paper":
+            words = [psgd, *words, "--out", str(folder.parent)]
+        else:
+            words = [psgd, "resume", str(folder)] if started else [psgd, "train", *words, "--out", str(folder)]
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(f"{folder}.log", "a", encoding="utf-8") as log:
             subprocess.run(words, check=True, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="1"))
@@ -133,17 +146,50 @@ def xor(args):
                   f"{', '.join(f'{l:.3f}' for l in last)} |")
 
 
+def final(found, name):
+    return next(r[name] for r in found if r["kind"] == "final" and name in r)
+
+
+def cifar(args):
+    def words(method, rate, seed, epochs, *more):
+        return ["paper", "imagenet", "--data", args.data, "--size", "small", "--methods", method, "--lr", f"{rate:g}", "--seed",
+                str(seed), "--epochs", str(epochs), "--cache", str(Path(args.out) / "images"), "--decode-threads", "1", *more]
+
+    methods = {m: CIFAR[m] for m in args.methods or CIFAR}
+    Path(args.out).mkdir(parents=True, exist_ok=True)
+    rates = {(m, round(mu * f, 9)): words(m, mu * f, 100, CHOICE_EPOCHS, "--validation", "0.1") for m, mu in methods.items()
+             for f in FACTORS}
+    tried = all_runs(args, {f"choice-{rate:g}/{m}": w for (m, rate), w in rates.items()})
+    errors = {(m, rate): final(tried[f"choice-{rate:g}/{m}"], "valid_error") for m, rate in rates}
+    best = {m: min((rate for own, rate in rates if own == m), key=lambda rate: errors[m, rate]) for m in methods}
+    plan = {f"seed{seed}-{rate:g}/{m}": words(m, rate, seed, 8) for m, mu in methods.items() for rate in sorted({mu, best[m]})
+            for seed in range(1, 1 + (args.seeds or 3))}
+    done = all_runs(args, plan)
+    print("| method | step size | test accuracy, seeds | mean | training loss of the last epoch |\n|---|---|---|---|---|")
+    for m, mu in methods.items():
+        for rate in sorted({mu, best[m]}):
+            own = [found for name, found in done.items() if name.endswith(f"-{rate:g}/{m}")]
+            scores = [100 * (1 - final(found, "test_error")) for found in own]
+            losses = [[r["loss"] for r in found if r.get("split") == "train"][-1] for found in own]
+            said = "the paper's" if rate == mu else "the best of five"
+            print(f"| {m} | {rate:g}, {said}{' and the best of five' if mu == best[m] else ''} | "
+                  f"{', '.join(f'{s:.1f}' for s in scores)} | {statistics.mean(scores):.1f} ± {(max(scores) - min(scores)) / 2:.1f} | "
+                  f"{statistics.mean(losses):.2f} |")
+    print("\nError on the validation split, %: " + "; ".join(
+        f"{m} " + ", ".join(f"{rate:g}: {100 * errors[m, rate]:.1f}" for own, rate in rates if own == m) for m in methods))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("experiment", choices=("mnist", "xor"))
+    parser.add_argument("experiment", choices=("mnist", "xor", "cifar"))
     parser.add_argument("--psgd", default="build/psgd", help="the command [build/psgd]")
-    parser.add_argument("--data", default="../shared/data/mnist", help="folder of MNIST's IDX files")
+    parser.add_argument("--data", default="../shared/data/mnist", help="folder of MNIST's IDX files, or of CIFAR-10's images")
     parser.add_argument("--out", required=True, help="folder for the runs")
-    parser.add_argument("--seeds", type=int, default=0, help="seeds from 0 [3 for mnist, 5 for xor]")
-    parser.add_argument("--methods", nargs="+", metavar="NAME", help="mnist: these rows only")
+    parser.add_argument("--seeds", type=int, default=0, help="how many [3 for mnist and cifar, 5 for xor]")
+    parser.add_argument("--methods", nargs="+", metavar="NAME", help="mnist, cifar: these rows only")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side [1]")
     args = parser.parse_args()
-    {"mnist": mnist, "xor": xor}[args.experiment](args)
+    {"mnist": mnist, "xor": xor, "cifar": cifar}[args.experiment](args)
 
 
 if __name__ == "__main__":

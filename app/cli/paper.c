@@ -197,6 +197,7 @@ static const cli_flag imagenet_flags[] = {
     {"", NULL, "Images"},
     {"random-crop", NULL, "another crop of an image in every epoch"},
     {"mirror", NULL, "half of the images mirrored, others in every epoch"},
+    {"validation", "X", "share of the training images that are held out and evaluated instead [0]"},
     {"cache", "FILE", "FILE.train and FILE.test with decoded images, made where they are missing"},
     {"truth", "FILE",
      "classes of the images of a flat val/; also the ILSVRC development kit's, with meta.mat next to it [val.txt]"},

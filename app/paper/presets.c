@@ -69,7 +69,7 @@ static const paper_experiment experiments[] = {
      .variant = {"task=AlexNet;size=full;height=227;width=227;resize=256",
                  "task=AlexNet, small;size=small;height=32;width=32;resize=32"},
      .flags = {"epochs", "steps", "lr", "dropout", "batch", "micro-batches", "seed", "log-every", "checkpoint-every",
-               "cache", "truth", "decode-threads", "random-crop", "mirror", "eval-batches"},
+               "cache", "truth", "decode-threads", "random-crop", "mirror", "validation", "eval-batches"},
      .columns = {{"test loss", "test_loss", 10, 4, 0, 1},
                  {"top-1 %", "test_error", 8, 2, 100, -100},
                  {"top-5 %", "test_top5_error", 8, 2, 100, -100},
