@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ._arrays import c_shape, dtype_code
 from ._errors import UnsupportedError
-from ._lib import c_text, check, lib
+from ._lib import F64, c_text, check, lib
 from ._options import option_list, options_of
 from ._sharded import local_of
 from ._units import Unit
@@ -79,6 +79,15 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
     handle = Handle(made, context, lib.psgd_optimizer_free)
     finish(context, status)
     return handle
+
+
+def refuse_values(method: str, options: Mapping[str, Any]) -> None:
+    """Raises what the C core says of values that options do not take."""
+    tensor, made = CTensor(b"diag", 1, c_shape((1,)), 0, b"parameter"), c_void_p()
+    with option_list(None, options) as given:
+        status = lib.psgd_optimizer_create(None, c_text(method, "method"), 1, byref(tensor), F64, given, byref(made))
+    lib.psgd_optimizer_free(made)
+    check(status)
 
 
 def _array_code(dtype: torch.dtype) -> int:
