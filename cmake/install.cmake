@@ -12,6 +12,9 @@ if(PSGD_BUILD_COMMAND)
   install(FILES ${PROJECT_BINARY_DIR}/psgd.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
+# For the wheel, which holds no links: cmake --install --component python, and nothing of it in a plain installation.
+install(PROGRAMS $<TARGET_FILE:psgd> DESTINATION psgd RENAME libpsgd.so COMPONENT python EXCLUDE_FROM_ALL)
+
 # Relative to where the file ends up, so that cmake --install --prefix and DESTDIR may choose the place.
 set(pc_folder /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 file(RELATIVE_PATH PSGD_PREFIX_FROM_PC ${pc_folder} /prefix)

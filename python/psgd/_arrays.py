@@ -4,13 +4,13 @@ from __future__ import annotations
 import ctypes
 import operator
 import sys
-from typing import Any, Sequence, Tuple
+from typing import Any, Dict, Sequence, Tuple
 
 import numpy as np
 
 from ._lib import F32, F64
 
-DTYPES = {F32: np.dtype(np.float32), F64: np.dtype(np.float64)}
+DTYPES: "Dict[int, np.dtype[Any]]" = {F32: np.dtype(np.float32), F64: np.dtype(np.float64)}
 SIZES = {F32: 4, F64: 8}
 _NAMES = {
     "f32": F32, "float32": F32, "single": F32, "torch.float32": F32,
@@ -38,7 +38,7 @@ def dtype_code(dtype: Any) -> int:
 def shape_tuple(shape: Any) -> Tuple[int, ...]:
     """A shape as a tuple of ints; a single int is a vector."""
     try:
-        sizes = (operator.index(shape),)
+        sizes: Tuple[int, ...] = (operator.index(shape),)
     except TypeError:
         if isinstance(shape, (str, bytes)):
             raise TypeError(f"shape must be an int or a sequence of ints, not {type(shape).__name__}") from None

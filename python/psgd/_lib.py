@@ -6,6 +6,7 @@ import os
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint64, c_void_p
 from pathlib import Path
 
+from . import __path__ as FOLDERS
 from ._errors import BY_STATUS, Error
 
 F32, F64 = 0, 1
@@ -81,8 +82,9 @@ PROTOTYPES = {
 
 def _load() -> ctypes.CDLL:
     """The library that the environment variable PSGD_LIBRARY names, the one inside this package, or that of the system."""
-    inside = Path(__file__).with_name("libpsgd.so")
-    path = os.environ.get("PSGD_LIBRARY") or (str(inside) if inside.exists() else "libpsgd.so.0")
+    # FOLDERS: that of an editable installation has the library, that of the sources has the modules.
+    inside = (Path(folder) / "libpsgd.so" for folder in FOLDERS)
+    path = os.environ.get("PSGD_LIBRARY") or next((str(file) for file in inside if file.exists()), "libpsgd.so.0")
     try:
         loaded = ctypes.CDLL(path)
     except OSError as why:

@@ -19,7 +19,7 @@ try:
     from scipy.optimize import OptimizeResult
 except ImportError:
 
-    class OptimizeResult(dict):  # type: ignore[no-redef]
+    class OptimizeResult(Dict[str, Any]):  # type: ignore[no-redef]
         """SciPy's, where SciPy is not installed: a dict whose entries are attributes."""
 
         def __getattr__(self, name: str) -> Any:
@@ -28,8 +28,8 @@ except ImportError:
             except KeyError:
                 raise AttributeError(name) from None
 
-        __setattr__ = dict.__setitem__  # type: ignore[assignment]
-        __delattr__ = dict.__delitem__  # type: ignore[assignment]
+        __setattr__ = dict.__setitem__
+        __delattr__ = dict.__delitem__
 
         def __repr__(self) -> str:
             return "\n".join(f"{key:>9}: {value!r}" for key, value in self.items())
@@ -329,7 +329,7 @@ def check_gradient(
     finish(None, status)
 
     def described(check: _Check) -> Dict[str, Any]:
-        return {name: getattr(check, name) for name, _ in _Check._fields_}
+        return {field[0]: getattr(check, field[0]) for field in _Check._fields_}
 
     of_product = OptimizeResult(**described(product)) if products else None
     success = gradient.wrong == 0 and product.wrong == 0

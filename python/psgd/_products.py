@@ -12,6 +12,7 @@ from ._errors import UnsupportedError
 
 Directions = Callable[[], List[Tuple[List[Tensor], List[Tensor]]]]
 Found = List[Dict[int, Optional[Tensor]]]
+Wanted = List[Tuple[List[Tensor], List[Tensor]]]
 
 
 def once_differentiable_op(loss: Tensor) -> str:
@@ -26,7 +27,7 @@ def once_differentiable_op(loss: Tensor) -> str:
         seen.add(node)
         function = getattr(node, "_forward_cls", None)
         if function is not None and hasattr(getattr(function, "backward", None), "__wrapped__"):
-            return function.__name__
+            return str(function.__name__)
         waiting += [parent for parent, _ in node.next_functions]
     return ""
 
@@ -114,7 +115,7 @@ class Products:
             p.grad = grad
         return loss.detach()
 
-    def _exact(self, everything, wanted, must: bool, again: bool) -> Optional[Found]:
+    def _exact(self, everything: List[Tensor], wanted: Wanted, must: bool, again: bool) -> Optional[Found]:
         """Hv by double backward through the gradients, which are then detached. None where that is not possible."""
         try:
             if not any(p.grad is not None and p.grad.requires_grad for p in wanted[0][0]):
@@ -149,7 +150,9 @@ class Products:
                 if p.grad is not None and p.grad.requires_grad:
                     p.grad = p.grad.detach()
 
-    def _difference(self, closure, everything, params, vs, random: Tensor) -> Dict[int, Optional[Tensor]]:
+    def _difference(
+        self, closure: Any, everything: List[Tensor], params: List[Tensor], vs: List[Tensor], random: Tensor
+    ) -> Dict[int, Optional[Tensor]]:
         """(g(theta + eps v) - g(theta)) / eps, with the random numbers that the first call drew."""
         first = [p.grad for p in everything]
         kept = [None if g is None else g.clone() for g in first]

@@ -121,7 +121,7 @@ class Replicas:
                 flat = torch.cat([tensor.reshape(-1).to(wide) for _, tensor in bucket])
                 dist.all_reduce(flat, group=group)
                 flat.div_(world)
-                parts = flat.split([tensor.numel() for _, tensor in bucket])
+                parts = flat.split_with_sizes([tensor.numel() for _, tensor in bucket])
                 for (p, tensor), part in zip(bucket, parts):
                     keep(p, part.view(p.shape).to(tensor.dtype))
 
@@ -134,7 +134,7 @@ def _same(number: Tensor, device: torch.device, group: Any) -> bool:
     both = torch.stack([number, -number]).to(device)
     dist.all_reduce(both, dist.ReduceOp.MAX, group=group)
     most, least = both.tolist()
-    return most == -least
+    return bool(most == -least)
 
 
 def _buckets(listed: List[Tuple[Tensor, Tensor]]) -> List[List[Tuple[Tensor, Tensor]]]:

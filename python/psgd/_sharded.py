@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional, Tuple
 
+import torch
 from torch import Tensor
 
 try:  # torch.distributed.tensor is public from 2.5 on
@@ -30,13 +31,15 @@ class Shards(NamedTuple):
         """x, of the shape of p, spread as p is."""
         if not is_sharded(x) or x.placements == p.placements:  # type: ignore[attr-defined]
             return x
-        return x.redistribute(self.mesh, self.placements)  # type: ignore[attr-defined]
+        made: Tensor = x.redistribute(self.mesh, self.placements)  # type: ignore[attr-defined]
+        return made
 
     def rows(self, x: Tensor, rows: Any) -> Tensor:
         """The rows of x that are here."""
         if not is_sharded(x):
             return x[rows.start : rows.stop]
-        return x.redistribute(self.mesh, self.placements).to_local()  # type: ignore[attr-defined]
+        made: Tensor = x.redistribute(self.mesh, self.placements).to_local()  # type: ignore[attr-defined]
+        return made
 
 
 def is_sharded(x: Any) -> bool:
@@ -57,7 +60,7 @@ def shards_of(x: Tensor) -> Optional[Shards]:
 
 def as_shards(local: Tensor, count: int, shards: Shards) -> Tensor:
     """The rows that are here as part of a tensor of count rows. Nothing is sent."""
-    shape = (count, *local.shape[1:])
+    shape = torch.Size((count, *local.shape[1:]))
     stride = (local.shape[1], 1) if local.dim() == 2 else (1,)
     return DTensor.from_local(
         local.contiguous(), shards.mesh, shards.placements, run_check=False, shape=shape, stride=stride

@@ -4,14 +4,14 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p, pointer
 from functools import partial
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
 from ._arrays import c_shape, dtype_code
 from ._errors import UnsupportedError
-from ._lib import c_text, check, lib
+from ._lib import F64, c_text, check, lib
 from ._options import option_list, options_of
 from ._sharded import local_of
 from ._units import Unit
@@ -19,6 +19,7 @@ from .context import Context, Handle, context_handle, finish
 from .joint import JointPreconditioner
 from .precond import Preconditioner
 
+Bytes = Union[bytes, bytearray]
 SHARED = -1  # the index of the state that is no tensor's own: counters, and a joint preconditioner
 _KNOWN_AS = {"decay": "weight_decay", "apply": "operator"}
 _OWN = ("group", "joint", "first-tensor")  # made from what the caller says, not passed on
@@ -61,7 +62,7 @@ class Pointers:
 
     def __init__(self, count: int) -> None:
         self.theta, self.gradient, self.v, self.h = ((c_void_p * count)() for _ in range(4))
-        self.rows = (POINTER(CRows) * count)()
+        self.rows: Any = (POINTER(CRows) * count)()
 
 
 def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], context: Optional[Context]) -> Handle:
@@ -78,6 +79,15 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
     handle = Handle(made, context, lib.psgd_optimizer_free)
     finish(context, status)
     return handle
+
+
+def refuse_values(method: str, options: Mapping[str, Any]) -> None:
+    """Raises what the C core says of values that options do not take."""
+    tensor, made = CTensor(b"diag", 1, c_shape((1,)), 0, b"parameter"), c_void_p()
+    with option_list(None, options) as given:
+        status = lib.psgd_optimizer_create(None, c_text(method, "method"), 1, byref(tensor), F64, given, byref(made))
+    lib.psgd_optimizer_free(made)
+    check(status)
 
 
 def _array_code(dtype: torch.dtype) -> int:
@@ -124,7 +134,7 @@ class TensorList:
         self.pairs = int(options["pairs"] or 1)
         self.views.clear()
 
-    def _create_again(self, saved: Mapping[int, bytes]) -> None:
+    def _create_again(self, saved: Mapping[int, Bytes]) -> None:
         """With other options or more room for rows, from the state so far."""
         old = self.handle, self.seen, self.pairs
         try:
@@ -154,7 +164,7 @@ class TensorList:
             check(lib.psgd_optimizer_tensor_state_save(self.handle.value, i, to))
         return saved
 
-    def load_states(self, saved: Mapping[int, bytes]) -> None:
+    def load_states(self, saved: Mapping[int, Bytes]) -> None:
         for index in sorted(saved):
             state = bytes(saved[index])
             check(lib.psgd_optimizer_tensor_state_load(self.handle.value, index, len(state), state))
@@ -288,7 +298,7 @@ class TensorList:
     def check(self) -> int:
         """NotFiniteError.status where the step would be skipped, else 0; nothing changes."""
         at = self.pointers
-        return lib.psgd_optimizer_check(self.handle.value, at.rows, at.gradient, at.v, at.h)
+        return int(lib.psgd_optimizer_check(self.handle.value, at.rows, at.gradient, at.v, at.h))
 
     def step(self) -> str:
         """One step from what was loaded; why it was skipped, or nothing."""
@@ -301,4 +311,4 @@ class TensorList:
         torch._foreach_zero_(self.touched)  # empty views: autograd learns that the parameters were written to
         if lib.psgd_optimizer_skipped(handle) == before:
             return ""
-        return lib.psgd_optimizer_note(handle).decode("utf-8", "replace")
+        return str(lib.psgd_optimizer_note(handle).decode("utf-8", "replace"))

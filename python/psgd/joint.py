@@ -52,7 +52,7 @@ class JointPreconditioner(Preconditioner):
 
     def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
         segments = c_shape([math.prod(shape) for shape in self.shapes])
-        return lib.psgd_precond_create_joint(owner, name, len(segments), segments, code, options, handle)
+        return int(lib.psgd_precond_create_joint(owner, name, len(segments), segments, code, options, handle))
 
     def update(self, v: Optional[Sequence[Any]], h: Sequence[Any]) -> None:
         """One update of Q from a pair that comes as a list of arrays each: see ``Preconditioner.update``."""
@@ -117,6 +117,6 @@ def _list_of(values: Any, name: str, entry: str) -> List[Any]:
 
 
 def _pointers(arrays: Sequence[Tuple[Any, int]]) -> Any:
-    made = (ctypes.c_void_p * len(arrays))(*(at for _, at in arrays))
+    made: Any = (ctypes.c_void_p * len(arrays))(*(at for _, at in arrays))
     made.arrays = arrays  # they must live as long as it
     return made

@@ -79,7 +79,7 @@ class Preconditioner:
         return self
 
     def _create(self, owner: Any, name: bytes, sizes: Any, code: int, options: Any, handle: Any) -> int:
-        return lib.psgd_precond_create(owner, name, len(sizes), c_shape(sizes), code, options, handle)
+        return int(lib.psgd_precond_create(owner, name, len(sizes), c_shape(sizes), code, options, handle))
 
     def _own(self) -> int:
         if self._handle is None:
@@ -187,7 +187,7 @@ class Preconditioner:
         n = lib.psgd_precond_factor_size(own, index)
         if n > _LARGEST_DENSE:
             raise MemoryError(f"a dense matrix of size {n} x {n} is too large to show; use apply")
-        Q = np.empty((n, n), self.dtype)
+        Q: np.ndarray = np.empty((n, n), self.dtype)
         finish(self._context, lib.psgd_precond_factor(own, index, Q.ctypes.data))
         return Q
 
@@ -197,7 +197,7 @@ class Preconditioner:
         self._own()
         if self.size > _LARGEST_DENSE:
             raise MemoryError(f"Q is {self.size} x {self.size}; use factors, or apply with what='Q'")
-        Q = np.ones((1, 1), self.dtype)
+        Q: np.ndarray = np.ones((1, 1), self.dtype)
         for factor in self.factors:
             Q = np.kron(Q, factor)
         return Q
@@ -206,7 +206,7 @@ class Preconditioner:
     def P(self) -> np.ndarray:
         """P = Q'Q as one dense matrix."""
         Q = self.Q
-        return Q.T @ Q
+        return np.asarray(Q.T @ Q)
 
     @property
     def group(self) -> Group:
@@ -223,12 +223,12 @@ class Preconditioner:
     @property
     def updates(self) -> int:
         """Updates made so far."""
-        return lib.psgd_precond_updates(self._own())
+        return int(lib.psgd_precond_updates(self._own()))
 
     @property
     def skipped(self) -> int:
         """Parts of updates that would have left the group and were left out."""
-        return lib.psgd_precond_skipped(self._own())
+        return int(lib.psgd_precond_skipped(self._own()))
 
     def set_step(self, step: float) -> None:
         """Sets the learning rate of the preconditioner."""

@@ -23,7 +23,9 @@ def counter(value: Any, name: str) -> int:
 
 def normal(shape: Any, dtype: Any = "float32", *, seed: int = 0, tensor: int = 0, step: int = 0) -> np.ndarray:
     """Standard normal deviates, a function of (seed, tensor, step) alone, whatever the thread count."""
-    return normal_(np.empty(shape_tuple(shape), DTYPES[dtype_code(dtype)]), seed=seed, tensor=tensor, step=step)
+    x: np.ndarray = np.empty(shape_tuple(shape), DTYPES[dtype_code(dtype)])
+    normal_(x, seed=seed, tensor=tensor, step=step)
+    return x
 
 
 def normal_(x: Any, *, seed: int = 0, tensor: int = 0, step: int = 0) -> Any:

@@ -207,7 +207,8 @@ class PSGD(torch.optim.Optimizer):
         for each in self._lists:
             for index, unit in enumerate(each.units):
                 if any(own is param for own in unit.params):
-                    return each.preconditioner(index)
+                    found: Preconditioner = each.preconditioner(index)
+                    return found
         raise ValueError("this optimizer has no such parameter")
 
     def health(self) -> List[Dict[str, Any]]:
@@ -256,7 +257,7 @@ class PSGD(torch.optim.Optimizer):
     def __setstate__(self, state: Dict[str, Any]) -> None:
         if "_lists" not in self.__dict__:
             self._start(None, Replicas(None))
-        old = self.__dict__.get("param_groups"), self._lists
+        old: Tuple[Any, List[Any]] = (self.__dict__.get("param_groups"), self._lists)
         super().__setstate__(state)
         try:
             self._refuse_other_state()
@@ -310,7 +311,7 @@ class PSGD(torch.optim.Optimizer):
 
     # --- the step
 
-    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step. See the class for what a closure may do. Returns what the closure returned."""
         for each in self._lists:
             each.follow_options()

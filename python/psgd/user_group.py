@@ -49,11 +49,11 @@ class UserGroup:
 
     def mul(self, q: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Q X"""
-        return _square(q) @ X
+        return np.asarray(_square(q) @ X)
 
     def mul_t(self, q: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Q' X"""
-        return _square(q).T @ X
+        return np.asarray(_square(q).T @ X)
 
     def solve(self, q: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Q^-1 X"""
@@ -74,11 +74,11 @@ class UserGroup:
 
     def r_mul(self, R: np.ndarray, X: np.ndarray) -> np.ndarray:
         """R X"""
-        return _square(R) @ X
+        return np.asarray(_square(R) @ X)
 
     def r_mul_t(self, R: np.ndarray, X: np.ndarray) -> np.ndarray:
         """R' X"""
-        return _square(R).T @ X
+        return np.asarray(_square(R).T @ X)
 
     def inside(self, q: np.ndarray, c: float, R: np.ndarray) -> bool:
         """Whether I - cR is in the group."""
@@ -87,11 +87,11 @@ class UserGroup:
 
     def retract(self, q: np.ndarray, c: float, R: np.ndarray) -> np.ndarray:
         """q of (I - cR) Q"""
-        return _square(q) - c * (_square(R) @ _square(q))
+        return np.asarray(_square(q) - c * (_square(R) @ _square(q)))
 
     def retract_right(self, q: np.ndarray, c: float, R: np.ndarray) -> np.ndarray:
         """q of Q (I - cR), for transposes"""
-        return _square(q) - c * (_square(q) @ _square(R))
+        return np.asarray(_square(q) - c * (_square(q) @ _square(R)))
 
     #: q of c Q, c > 0, as a function of (q, c); None where that leaves the group.
     rescale: Optional[Callable[..., np.ndarray]] = None
@@ -111,7 +111,7 @@ class _Element(Structure):
 
 
 _E = POINTER(_Element)
-_FIELDS = {
+_FIELDS: Dict[str, Any] = {
     "size": CFUNCTYPE(c_int64, c_int64, c_void_p),
     "r_size": CFUNCTYPE(c_int64, c_int64, c_void_p),
     "reset": CFUNCTYPE(None, _E, c_double),

@@ -1,11 +1,13 @@
 """backend="native": the same fits and steps as the C core, as torch ops that stay on their device."""
 import copy
 import io
+import math
 import os
 import pathlib
 import pickle
 import struct
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: p
 import psgd.torch  # noqa: E402
 from psgd._lib import lib  # noqa: E402
 from psgd._options import options_of  # noqa: E402
+from psgd._tensor_list import KEYWORDS  # noqa: E402
 from psgd.native.composites import FAMILIES, LEAVES  # noqa: E402
 from psgd.native.fit import RULES, NativeFit  # noqa: E402
 from psgd.native.philox import PROBE, Stream  # noqa: E402
@@ -308,3 +311,40 @@ def test_nothing_leaves_the_device(criterion, options):
             weight.grad, bias.grad = torch.empty_like(weight), torch.empty_like(bias)
             opt.step()
         assert opt.preconditioner(weight).fit.Q().device.type == "cuda"
+
+
+def what_is_said(backend, **options):
+    try:
+        psgd.torch.PSGD([torch.nn.Parameter(torch.ones(3))], 0.1, backend=backend, **options)
+    except Exception as why:
+        return type(why), str(why)
+    return None
+
+
+@pytest.mark.parametrize("backend", ["native", "offload"])
+def test_values_that_the_core_refuses_are_refused(backend):
+    tried = 0
+    for info in options_of(partial(lib.psgd_optimizer_option, b"psgd-fisher")):
+        keywords = [keyword for keyword, option in KEYWORDS.items() if option == info.name.decode() and keyword != "lr"]
+        wrong = ["no such word", info.min - 1, info.max + 1] if info.type in (0, 1) else ["no such word"]
+        for value in wrong if keywords and info.type != 4 else ():
+            if isinstance(value, str) or math.isfinite(value):
+                want = what_is_said("c", **{keywords[0]: value})
+                assert want is not None and what_is_said(backend, **{keywords[0]: value}) == want, (keywords, value)
+                tried += 1
+    assert tried > 60
+
+
+def test_a_value_that_is_refused_later_changes_nothing():
+    ends = []
+    for evil in (None, 1.5):
+        net = small_net()
+        opt = psgd.torch.PSGD(net, 0.02, backend="native", momentum=0.5)
+        train(opt, net, 2)
+        if evil is not None:
+            opt.param_groups[0]["momentum"] = evil
+            with pytest.raises(psgd.ArgumentError, match="option momentum must be at least 0 and below 1, not 1.5"):
+                train(opt, net, 1)
+            opt.param_groups[0]["momentum"] = 0.5
+        ends.append(train(opt, net, 2))
+    assert torch.equal(*ends)

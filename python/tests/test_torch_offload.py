@@ -2,6 +2,7 @@
 device here is the CPU itself; streams are simulated."""
 import copy
 import gc
+import os
 import struct
 import threading
 import time
@@ -19,7 +20,7 @@ from psgd._lib import check, lib  # noqa: E402
 from psgd.native import link as link_module  # noqa: E402
 from psgd.native import offload  # noqa: E402
 from psgd.native.link import Arrival, Link, StreamLink  # noqa: E402
-from psgd.native.offload_worker import HostFit  # noqa: E402
+from psgd.native.offload_worker import HostFit, Worker  # noqa: E402
 from test_torch_native import SPECS, a_fit, one_thread, small_net, train  # noqa: E402, F401
 
 CPU = torch.device("cpu")
@@ -168,13 +169,142 @@ def test_what_goes_wrong_on_the_worker_reaches_the_caller(monkeypatch):
         assert not torch.equal(weight.detach(), before)
 
 
+def test_what_goes_wrong_with_a_first_pair_leaves_the_moments(monkeypatch):
+    def fail(count):
+        if count == 0:
+            raise MemoryError("no room on the worker")
+
+    net, twin = small_net(), small_net()
+    with fits(monkeypatch, fail):
+        opt = optimizer(net, criterion="fisher", momentum=0.9)
+        with pytest.raises(MemoryError, match="no room"):
+            train(opt, net, 1)
+    assert not opt._lists[0].averages and not opt._lists[0].flying
+    assert torch.equal(train(opt, net, 6), train(optimizer(twin, criterion="fisher", momentum=0.9), twin, 6))
+
+
+def test_what_goes_wrong_on_one_worker_moves_the_tensors_of_none(monkeypatch):
+    one, two = (torch.nn.Parameter(torch.ones(5, dtype=dtype)) for dtype in (torch.float32, torch.float64))
+    opt = optimizer([one, two], delay=1)
+
+    def step():
+        opt.step(lambda: (one**2).sum() + (two**2).sum())
+
+    step()
+    step()
+    assert len(opt._lists) == 2
+    (request,) = opt._lists[1].flying
+    request.done.wait()
+    request.error = MemoryError("no room on the worker")
+    before = one.detach().clone(), two.detach().clone()
+    with pytest.raises(MemoryError, match="no room"):
+        step()
+    assert torch.equal(one.detach(), before[0]) and torch.equal(two.detach(), before[1])
+    step()
+    assert not torch.equal(one.detach(), before[0]) and not torch.equal(two.detach(), before[1])
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_an_interrupt_while_the_caller_waits_loses_no_fit(monkeypatch, steps):
+    def interrupted(worker, request):
+        raise KeyboardInterrupt
+
+    weight = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
+    opt = optimizer([weight], delay=1)
+    for _ in range(steps):
+        opt.step(lambda: (weight**2).sum())
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Worker, "wait", interrupted)
+        opt.step(lambda: (weight**2).sum())
+    assert len(opt._lists[0].flying) == 1 and opt.preconditioner(weight).updates == (1 if steps else 0)
+    opt._lists[0]._publish()
+    assert not opt._lists[0].flying and opt.preconditioner(weight).updates == (2 if steps else 1)
+
+
+def test_a_thread_that_cannot_start_is_an_error_and_tried_again(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    weight = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
+    opt = optimizer([weight])
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="new thread"):
+        patch.setattr(threading.Thread, "start", refuse)
+        opt.step(lambda: (weight**2).sum())
+    assert torch.equal(weight.detach(), torch.ones(5, dtype=torch.float64))
+    opt.step(lambda: (weight**2).sum())
+    assert opt.preconditioner(weight).updates == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_child_of_a_fork_refuses_and_does_not_wait(monkeypatch):
+    weight, go = torch.nn.Parameter(torch.ones(5, dtype=torch.float64)), threading.Event()
+    with fits(monkeypatch, lambda count: count == 0 or go.wait(30)):
+        opt = optimizer([weight], delay=1)
+        for _ in range(2):
+            opt.step(lambda: (weight**2).sum())
+        child = os.fork()
+        if child == 0:
+            weight.grad = torch.ones_like(weight)
+            refused = 0
+            for call in (opt.step, opt.state_dict):
+                try:
+                    call()
+                except psgd.UnsupportedError as why:
+                    refused += "fork" in str(why)
+            os._exit(refused)
+        go.set()
+        for _ in range(300):
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                break
+            time.sleep(0.1)
+        else:
+            os.kill(child, 9)
+            os.waitpid(child, 0)
+        assert done and os.WEXITSTATUS(status) == 2
+
+
+def test_memory_of_pairs_is_used_again():
+    weight = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
+    opt = optimizer([weight], delay=1, criterion="newton", hv="exact")
+    rooms = opt._lists[0].rooms
+    for step in range(12):
+        opt.step(lambda: (weight**2).sum() * (float("nan") if step % 2 else 1))
+    for request in opt._lists[0].flying:
+        request.done.wait()
+    assert 2 <= len(rooms._free[5, torch.float64]) <= 4  # v and h of a step, finite or not
+
+
+def test_the_delay_stays():
+    weight = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
+    opt = optimizer([weight], delay=2)
+    for _ in range(3):
+        opt.step(lambda: (weight**2).sum())
+    for other in (0, 5):
+        opt.param_groups[0]["delay"] = other
+        with pytest.raises(psgd.UnsupportedError, match="delay"):
+            opt.step(lambda: (weight**2).sum())
+        assert opt._lists[0].delay == 2
+    opt.param_groups[0]["delay"] = 2
+    opt.step(lambda: (weight**2).sum())
+    assert opt.preconditioner(weight).updates == 2
+
+
+def test_memory_of_the_host_is_there_whatever_the_default_device_is():
+    if not hasattr(torch, "set_default_device"):
+        pytest.skip("this PyTorch has no default device")
+    with torch.device("meta"):
+        assert Link(CPU).room(3, torch.float32).device == CPU
+
+
+@pytest.mark.parametrize("probe", ["normal", "preconditioned", "mixed"])
 @pytest.mark.parametrize("criterion", ["fisher", "newton"])
 @pytest.mark.parametrize("spoil", [0, 4])
-def test_a_step_that_is_not_finite_is_fitted_by_nobody(criterion, spoil):
+def test_a_step_that_is_not_finite_is_fitted_by_nobody(criterion, spoil, probe):
     ends, counts = [], []
     for backend in ("c", "offload"):
         net = small_net()
-        opt = optimizer(net, backend, criterion=criterion, probe="normal", momentum=0.0)
+        opt = optimizer(net, backend, criterion=criterion, probe=probe, momentum=0.0)
         ends.append(train(opt, net, 12, spoil=spoil))
         counts.append([opt.preconditioner(p).updates for p in net.parameters()])
         assert opt.skipped == 1
@@ -328,6 +458,14 @@ def test_streams_change_no_bits(monkeypatch):
     link = SimulatedLink(CPU)
     plain, streamed = run_through(None, monkeypatch)[0], run_through(link, monkeypatch)[0]
     assert torch.equal(plain, streamed) and link.lent > 0
+
+
+def test_a_state_is_on_the_device_when_it_is_loaded(monkeypatch):
+    weight, opt = run_through(SimulatedLink(CPU), monkeypatch)
+    link = SimulatedLink(CPU)
+    monkeypatch.setattr(offload, "link_to", lambda device: link)
+    opt.load_state_dict(opt.state_dict())
+    assert len(opt._lists[0].flying) == 3 and not link.up.waiting
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 20])

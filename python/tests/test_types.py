@@ -1,4 +1,4 @@
-"""The types of the package are precise enough for a program that mypy --strict checks."""
+"""The package, and a program that uses it, are clean under mypy --strict."""
 import os
 import subprocess
 import sys
@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
+HERE = Path(__file__).resolve().parent
 
-def test_a_program_is_clean_under_mypy_strict():
+
+def test_the_package_and_a_program_are_clean_under_mypy_strict():
     pytest.importorskip("mypy", reason="mypy is not installed")
     torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: python3-torch)")
     if not hasattr(torch, "compile"):
         pytest.skip("the types of PyTorch 1 are not those of NumPy any more")
-    here = Path(__file__).resolve()
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", os.devnull]
-    environment = dict(os.environ, MYPYPATH=str(here.parents[1]))
+    settings = HERE.parents[1] / "pyproject.toml"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(settings), "--cache-dir", os.devnull]
+    environment = dict(os.environ, MYPYPATH=str(HERE.parent))
     run = subprocess.run(
-        [*command, str(here.with_name("typed_sample.py"))], env=environment, capture_output=True, text=True
-    )
+        [*command, str(HERE.parent / "psgd"), str(HERE / "typed_sample.py")],
+        env=environment, capture_output=True, text=True,
+    )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

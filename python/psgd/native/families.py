@@ -55,7 +55,8 @@ class Sizes:
         self.made = {"max": largest, "spectral": spectral, "second": second}
 
     def of(self, norm: str) -> Tensor:
-        return self.made[norm]()
+        made: Tensor = self.made[norm]()
+        return made
 
 
 class Lra(Family):
@@ -178,7 +179,7 @@ def _panel_sizes(a: Tensor, b: Tensor, p: Tensor, q: Tensor) -> Sizes:
         return (0.5 * trace + root).clamp_min(0).sqrt().sum()
 
     def largest() -> Tensor:
-        tops = [(part[0].t() @ p - part[1].t() @ q).abs().amax() for part in zip(a.split(1024, 1), b.split(1024, 1))]
+        tops = [(part[0].t() @ p - part[1].t() @ q).abs().amax() for part in zip(torch.split(a, 1024, 1), torch.split(b, 1024, 1))]
         return torch.stack(tops).amax()
 
     return Sizes(largest, spectral, lambda: ((aa * pp).sqrt() + (bb * qq).sqrt()).sum())

@@ -87,7 +87,7 @@ class NativeFit:
     def _take(self, rows: Rows) -> Any:
         """Cuts the first factor down to the rows that are here, and returns it."""
         here = rows.stop - rows.start
-        self.n = self.root.n = self.total // rows.count * here
+        self.n = self.root.n = self.total // rows.total * here
         if not isinstance(self.root, Kron):
             return self.root
         self.root.parts[0].n = here
@@ -212,7 +212,8 @@ class NativeFit:
         R = torch.sqrt(self.sizes[index] * largest)
         small = (norms[0] <= h) & (norms[1] <= v)
         flat = ((h == 0) | (R <= h)) & ((v == 0) | (R <= v))
-        return (c * largest >= self.limits.vanishing) & (R <= most) & (small | flat)
+        made: Tensor = (c * largest >= self.limits.vanishing) & (R <= most) & (small | flat)
+        return made
 
     def _move(self, images: Images, sizes: Any, weight: Tensor, step: float, ok: Tensor) -> Update:
         """All units from the old values."""
@@ -376,7 +377,8 @@ class NativeFit:
     def Q(self) -> Tensor:
         """As one dense matrix on the flattened tensor."""
         eye = torch.eye(self.n, dtype=self.dtype, device=self.device)
-        return self.root.act(eye.reshape(self.n, self.n, 1)).reshape(self.n, self.n).t()
+        made: Tensor = self.root.act(eye.reshape(self.n, self.n, 1))
+        return made.reshape(self.n, self.n).t()
 
 
 def _krons(group: Any) -> List[Kron]:

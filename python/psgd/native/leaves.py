@@ -130,7 +130,8 @@ class Leaf:
 
 
 def filled(n: Tuple[int, ...], scale: Any, dtype: torch.dtype, device: Any) -> Tensor:
-    return torch.ones(n, dtype=dtype, device=device) * scale
+    made: Tensor = torch.ones(n, dtype=dtype, device=device) * scale
+    return made
 
 
 class Scale(Leaf):

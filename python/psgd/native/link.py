@@ -26,7 +26,7 @@ class Link:
 
     def room(self, count: int, dtype: torch.dtype) -> Tensor:
         """On the host, for count elements."""
-        return torch.empty(count, dtype=dtype)
+        return torch.empty(count, dtype=dtype, device="cpu")  # whatever the default device is
 
     def to_host(self, copies: Iterable[Tuple[Tensor, Tensor]]) -> Any:
         """Begins to copy each (to, from). Returns a mark; ``from`` must neither change nor go before that is reached."""
@@ -55,7 +55,7 @@ class StreamLink(Link):
         self.down, self.up = self.module.Stream(device), self.module.Stream(device)
 
     def room(self, count: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(count, dtype=dtype, pin_memory=True)
+        return torch.empty(count, dtype=dtype, device="cpu", pin_memory=True)
 
     def to_host(self, copies: Iterable[Tuple[Tensor, Tensor]]) -> Any:
         self.down.wait_stream(self.module.current_stream(self.device))

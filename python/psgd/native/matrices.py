@@ -72,7 +72,7 @@ class Tri(Matrix):
             return Q.matmul(X)
         outer, n, inner = X.shape
         rows = as_rows(X)
-        solved = torch.linalg.solve_triangular(Q, rows, upper=self.lower == transpose)
+        solved: Tensor = torch.linalg.solve_triangular(Q, rows, upper=self.lower == transpose)
         return solved.reshape(n, outer, inner).permute(1, 0, 2)
 
     def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
@@ -190,7 +190,8 @@ class Block(Matrix):
 
     def fixed(self, X: Tensor) -> Tensor:
         k = self.parts[0].n
-        return self.parts[0].fixed(X[:, :k]) + self.parts[1].fixed(X[:, k:])
+        made: Tensor = self.parts[0].fixed(X[:, :k]) + self.parts[1].fixed(X[:, k:])
+        return made
 
 
 def algebra_of(part: Any, S: Tensor) -> Tensor:
@@ -219,8 +220,12 @@ def algebra_of(part: Any, S: Tensor) -> Tensor:
             both[part.n // 2, part.n // 2] = S[part.n // 2, part.n // 2]
         return both
     if name == "sum":
-        return torch.block_diag(*(algebra_of(child, S[a:b, a:b]) for child, a, b in part.slices()))
-    return part.algebra(S)
+        whole = torch.zeros_like(S)
+        for child, a, b in part.slices():
+            whole[a:b, a:b] = algebra_of(child, S[a:b, a:b])
+        return whole
+    made: Tensor = part.algebra(S)
+    return made
 
 
 def _norm_of_two(a: Tensor, b: Tensor, sign: int) -> Tensor:
@@ -261,4 +266,5 @@ def norm_estimate(M: Tensor, draw: Stream) -> Tensor:
         W = V @ M
         size = W.norm(dim=1, keepdim=True)
         V = (W / torch.where(size > 0, size, torch.ones_like(size))) @ M
-    return V.norm(dim=1).amax() * largest
+    made: Tensor = V.norm(dim=1).amax() * largest
+    return made

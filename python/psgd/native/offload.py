@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._options import options_of
+from .._errors import UnsupportedError
 from .._lib import lib
+from .._options import options_of
 from ..precond import Preconditioner
 from .link import link_to
 from .offload_worker import HostFit, Made, Pair, Request, Rooms, Worker
@@ -48,27 +49,44 @@ class OffloadList(NativeList):
         }
 
     def _follow_delay(self, made: Dict[str, Any], named: Set[str]) -> None:
-        self.delay, self.free = int(made["delay"]), made["delay-free"] in (True, "yes")
-        if self.delay > 0 and made["criterion"] == "newton" and "update-every" not in named:
+        if int(made["delay"]) > 0 and made["criterion"] == "newton" and "update-every" not in named:
             made["update-every"] = DELAYED_EVERY
+
+    def _refuse_change(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        super()._refuse_change(before, now)
+        if int(before["delay"]) != int(now["delay"]):  # pairs in flight are due in the order of their steps
+            raise UnsupportedError(f"the option delay cannot change once there are steps on {self.device}")
+
+    def _numbers(self) -> None:
+        super()._numbers()
+        self.delay, self.free = int(self.settings["delay"]), self.settings["delay-free"] in (True, "yes")
 
     # --- one step
 
+    def sound(self) -> Tensor:
+        self._publish()  # what the worker has met is raised before any tensor moves, those of other lists included
+        return super().sound()
+
     def step(self, ok: Tensor) -> None:
-        self._publish()
-        super().step(ok)
+        averages = dict(self.averages)
+        try:
+            super().step(ok)
+        except BaseException:  # a first pair that the worker has failed on
+            self.averages = averages
+            raise
 
     def _publish(self) -> None:
-        """Brings into force what is due."""
+        """Brings into force what is due, and raises what the worker has met."""
         while self.flying:
             request = self.flying[0]
             if request.due > self.step_count and not (self.free and request.done.is_set()):
                 return
-            self._bring(self.flying.pop(0))
+            self.worker.wait(request)  # it is still listed if this is interrupted
+            del self.flying[0]
+            self._bring(request)
 
     def _bring(self, request: Request) -> None:
-        """Waits for the worker, and raises what it has met."""
-        request.wait()
+        request.check()
         for i, made in request.made.items():
             fit = self.fits[i]
             self.in_force[i] = self.link.use(made.arrival)
@@ -86,8 +104,9 @@ class OffloadList(NativeList):
     def _fit(self, pairs: Mapping[int, Tuple[Optional[Tensor], Tensor]], ok: Tensor) -> None:
         at_once = {i: pair for i, pair in pairs.items() if self.delay == 0 or self.fits[i].updates == 0}
         later = {i: pair for i, pair in pairs.items() if i not in at_once}
-        if at_once:
-            self._bring(self._post(at_once, ok, self.step_count))
+        if at_once:  # of tensors without pairs in flight
+            self.flying.insert(0, self._post(at_once, ok, self.step_count))
+            self._publish()
         if later:
             self.flying.append(self._post(later, ok, self.step_count + self.delay))
 
@@ -112,7 +131,8 @@ class OffloadList(NativeList):
     def states(self) -> Dict[int, bytearray]:
         """With the pairs in flight, as the Q that each of them gives: the worker is done with all of them before."""
         for request in self.flying:
-            request.wait()
+            self.worker.wait(request)
+            request.check()
         return super().states()
 
     def _fit_tensors(self, index: int) -> List[Tensor]:
@@ -146,7 +166,9 @@ class OffloadList(NativeList):
             step, due, updates, skipped = (int(x) for x in times)
             if not (step <= step_count and step <= due <= step + _MAX_DELAY):
                 raise ValueError("it has pairs in flight that no run has")
-            self._flight(step, due).made[index] = Made(self.link.to_device(elements), updates, skipped)
+            arrival = self.link.to_device(elements)
+            self.link.wait(arrival.mark)  # elements go when this returns
+            self._flight(step, due).made[index] = Made(arrival, updates, skipped)
 
     def _flight(self, step: int, due: int) -> Request:
         """That of a state that is loaded tensor by tensor."""

@@ -69,15 +69,16 @@ class HostFit:
         """Q after the pair; None where it cannot take it and stays."""
         core, h = self.core, pair.h
         v = rooms.take(h.numel(), h.dtype) if pair.v is None else pair.v
-        if pair.v is None:
-            check(lib.psgd_normal_fill(dtype_code(h.dtype), *self._stream, pair.steps, 0, v.numel(), v.data_ptr()))
         try:
+            if pair.v is None:
+                check(lib.psgd_normal_fill(dtype_code(h.dtype), *self._stream, pair.steps, 0, v.numel(), v.data_ptr()))
             core.set_step(pair.rate)
             core._call(lib.psgd_precond_update_pairs, h.numel() // core.size, v.data_ptr(), h.data_ptr())
         except NotFiniteError:
             return None
         finally:
-            rooms.give(v)
+            if pair.v is None:
+                rooms.give(v)
         if self._elements is None:
             self._elements = self._link.room(self.count, h.dtype)
         self._link.wait(self._sent)
@@ -103,8 +104,8 @@ class Request:
     def __lt__(self, other: "Request") -> bool:
         return (self.step, self.due) < (other.step, other.due)
 
-    def wait(self) -> None:
-        self.done.wait()
+    def check(self) -> None:
+        """Raises what the worker has met, once this is done."""
         if self.error is not None:
             raise self.error
 
@@ -122,16 +123,17 @@ class Request:
     def _fit(self, fits: Mapping[int, HostFit], link: Link, rooms: Rooms) -> None:
         link.wait(self._mark)
         self._copies = None
-        flag = self._flag
-        fine = flag is None or bool(flag)
-        for pair in self._pairs:
-            made = fits[pair.tensor].fit(pair, rooms) if fine else None
-            if made is not None:
-                self.made[pair.tensor] = made
-            rooms.give(pair.h)
-        if flag is not None:
-            rooms.give(flag)
+        pairs, flag = self._pairs, self._flag
         self._pairs, self._flag = (), None
+        try:
+            for pair in pairs if flag is None or bool(flag) else ():
+                made = fits[pair.tensor].fit(pair, rooms)
+                if made is not None:
+                    self.made[pair.tensor] = made
+        finally:
+            for room in [flag, *(x for pair in pairs for x in (pair.v, pair.h))]:
+                if room is not None:
+                    rooms.give(room)
 
 
 class Worker:
@@ -143,12 +145,21 @@ class Worker:
 
     def post(self, job: Job) -> None:
         if self._process == 0:
-            self._process = os.getpid()
             threading.Thread(target=_run, args=(self._jobs,), name="psgd-offload", daemon=True).start()
+            self._process = os.getpid()
             weakref.finalize(self, self._jobs.put, None)
+        self._refuse_fork()
+        self._jobs.put(job)
+
+    def wait(self, request: Request) -> None:
+        """Until it is done."""
+        if not request.done.is_set():
+            self._refuse_fork()
+            request.done.wait()
+
+    def _refuse_fork(self) -> None:
         if self._process != os.getpid():
             raise UnsupportedError("the child of a fork has no worker: make the optimizer in the process that uses it")
-        self._jobs.put(job)
 
 
 def _run(jobs: "SimpleQueue[Optional[Job]]") -> None:

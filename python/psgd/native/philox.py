@@ -40,7 +40,7 @@ class Stream(NamedTuple):
     def uniform(self, index: int = 0) -> float:
         """An early number of the stream in (0, 1), from 52 bits."""
         first, second = (_rounds((2 * index + lane, 0, *self.high), *self.key)[0] for lane in (0, 1))
-        return (((first << 32 | second) >> 12) + 0.5) * 2.0**-52
+        return float((((first << 32 | second) >> 12) + 0.5) * 2.0**-52)
 
     def words(self, blocks: int, device: Any, first: int = 0) -> List[Tensor]:
         """The four words of each of so many blocks of 128 bits."""

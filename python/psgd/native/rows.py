@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 class Rows(NamedTuple):
-    """Rows start to stop of count."""
+    """Rows start to stop of total."""
 
     start: int
     stop: int
-    count: int
+    total: int
 
     @staticmethod
     def of(count: int, index: int, processes: int) -> "Rows":
@@ -75,7 +75,7 @@ class Processes:
             return [[] for _ in lists]
         flat = torch.cat([x.reshape(-1) for x in tensors])
         dist.all_reduce(flat, op, group=self.group)
-        parts = iter(part.view(x.shape) for part, x in zip(flat.split([x.numel() for x in tensors]), tensors))
+        parts = iter(part.view(x.shape) for part, x in zip(flat.split_with_sizes([x.numel() for x in tensors]), tensors))
         return [[next(parts) for _ in each] for each in lists]
 
     def max(self, x: Tensor) -> Tensor:
@@ -90,4 +90,4 @@ class Processes:
         sent = torch.cat([like.new_empty(0), *(x.reshape(-1) for x in out)])
         got = like.new_empty(sum(sizes))
         dist.all_to_all_single(got, sent, list(sizes), [x.numel() for x in out], group=self.group)
-        return list(got.split(list(sizes)))
+        return list(got.split_with_sizes(list(sizes)))

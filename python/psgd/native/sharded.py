@@ -109,7 +109,7 @@ class ShardedList(NativeList):
         out = [_flat([here[i] for i in self._owned(r, here)], self.taken.new_empty(0, dtype=self.dtype)) for r in range(size)]
         counts = [[self._count(i, r) for i in own] for r in range(size)]
         got = self.processes.exchange(out, [sum(each) for each in counts], out[0])
-        parts = [each.split(count) for each, count in zip(got, counts)]
+        parts = [each.split_with_sizes(count) for each, count in zip(got, counts)]
         return {i: torch.cat([part[k] for part in parts]).view(self.units[i].shape) for k, i in enumerate(own)}
 
     def _from_owners(self, here: Mapping[int, Tensor], made: Mapping[int, Tensor]) -> Dict[int, Tensor]:
@@ -126,7 +126,7 @@ class ShardedList(NativeList):
         got = self.processes.exchange(out, [sum(each) for each in counts], out[0])
         found: Dict[int, Tensor] = {}
         for each, count, listed in zip(got, counts, theirs):
-            found.update({i: part.view(here[i].shape) for i, part in zip(listed, each.split(count))})
+            found.update({i: part.view(here[i].shape) for i, part in zip(listed, each.split_with_sizes(count))})
         return found
 
     def _count(self, index: int, rank: int) -> int:
@@ -193,18 +193,18 @@ class ShardedList(NativeList):
                 chars = [x.contiguous().view(torch.uint8).reshape(count, x.element_size() * x.shape[1]) for x in rows]
                 made[i] = {"shared_bytes": _to_bytes(self._in_common(i)).cpu()}
                 if chars:
-                    made[i]["row_bytes"] = as_shards(torch.cat(chars, 1), self.rows[i].count, self.shards)
+                    made[i]["row_bytes"] = as_shards(torch.cat(chars, 1), self.rows[i].total, self.shards)
         mine = {i: _to_bytes(self._of_owner(i)) for i, owner in self.owners.items() if owner == self.processes.rank}
         lengths = torch.tensor([len(mine[i]) if i in mine else 0 for i in self.owners], device=self.device)
         if self.owners:
             lengths = self.processes.max(lengths.double()).long()
         for i, length in zip(self.owners, lengths.tolist()):
-            chars = mine.get(i, torch.empty(0, dtype=torch.uint8, device=self.device))
+            own = mine.get(i, torch.empty(0, dtype=torch.uint8, device=self.device))
             cuts = [Rows.of(length, r, self.processes.size) for r in range(self.processes.size)]
-            out = [chars[cut.start : cut.stop] if i in mine else chars for cut in cuts]
+            out = [own[cut.start : cut.stop] if i in mine else own for cut in cuts]
             here = cuts[self.processes.rank]
             sizes = [here.stop - here.start if r == self.owners[i] else 0 for r in range(self.processes.size)]
-            got = self.processes.exchange(out, sizes, chars)[self.owners[i]]
+            got = self.processes.exchange(out, sizes, own)[self.owners[i]]
             made[i] = {"owner_bytes": as_shards(got, length, self.shards)}
         return made
 
@@ -278,11 +278,11 @@ def _from_bytes(chars: Tensor, like: Sequence[Tensor]) -> List[Tensor]:
     sizes = [_size(x) for x in like]
     if chars.dim() != 1 or len(chars) != sum(sizes):
         raise ValueError(f"there are {chars.numel()} bytes where {sum(sizes)} belong")
-    return [part.clone().view(x.dtype).reshape(x.shape) for part, x in zip(chars.split(sizes), like)]
+    return [part.clone().view(x.dtype).reshape(x.shape) for part, x in zip(chars.split_with_sizes(sizes), like)]
 
 
 def _from_row_bytes(chars: Tensor, like: Sequence[Tensor]) -> List[Tensor]:
     sizes = [x.shape[1] * x.element_size() for x in like]
     if chars.dim() != 2 or chars.shape[1] != sum(sizes):
         raise ValueError(f"a row has {chars.shape[-1]} bytes where {sum(sizes)} belong")
-    return [part.clone().contiguous().view(x.dtype) for part, x in zip(chars.split(sizes, 1), like)]
+    return [part.clone().contiguous().view(x.dtype) for part, x in zip(chars.split_with_sizes(sizes, 1), like)]

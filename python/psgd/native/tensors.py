@@ -17,6 +17,7 @@ from .._errors import FormatError, UnsupportedError
 from .._lib import lib
 from .._options import options_of
 from .._sharded import own_part
+from .._tensor_list import refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .leaves import peak
@@ -31,6 +32,7 @@ _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floo
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
 }  # fmt: skip
+_DELAYED = {"delay", "delay-free", "workers", "worker-threads"}
 
 
 class NativeView:
@@ -99,6 +101,7 @@ class NativeList:
         if given == getattr(self, "seen", None):
             return
         made = _defaults(str(self.group["method"]), self.group["criterion"], given.get("defaults"))
+        self._refuse_values(given, not hasattr(self, "settings"))
         for keyword, value in given.items():
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
@@ -119,6 +122,12 @@ class NativeList:
         for fit in self.fits.values():
             fit.step = float(made["step"])
         self._numbers()
+
+    def _refuse_values(self, given: Mapping[str, Any], new: bool) -> None:
+        """Those that the C core refuses. It starts threads for a delay, which only a new list has to look at."""
+        named = {self.keywords[keyword]: _plain(value) for keyword, value in given.items() if value is not None}
+        named["apply"] = str(named.get("apply", "p")).lower()
+        refuse_values(str(self.group["method"]), {k: v for k, v in named.items() if new or k not in _DELAYED})
 
     def _follow_few(self, made: Dict[str, Any], named: Set[str]) -> None:
         if made["defaults"] == "paper":
