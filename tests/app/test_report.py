@@ -82,7 +82,16 @@ if shutil.which("gnuplot"):
     for task in ("language", "rosenbrock"):
         svg = open(os.path.join(folder, f"figure-{task}.svg"), encoding="utf-8").read()
         png = open(os.path.join(folder, f"figure-{task}.png"), "rb").read()
-        check("train loss" in svg and png.startswith(b"\x89PNG"), f"a figure of {task}")
+        check("training loss" in svg and png.startswith(b"\x89PNG"), f"a figure of {task}")
+        check("<title>Gnuplot" not in svg and svg.count("<style>") == 1, f"the figure of {task} has a style, not gnuplot's title")
+    named = os.path.join(folder, "named")
+    for name in ("newton-scan-10", "fisher-diag", "lbfgs", "batch-norm", "newton-scan-10x", "fisher-tea"):
+        write_run("language", name, "psgd", losses["sgd"], at="named")
+    subprocess.run([psgd, "report", named, "--figure", os.path.join(folder, "names"), "--title", "A <title>"], check=True)
+    svg = open(os.path.join(folder, "names.svg"), encoding="utf-8").read()
+    for words in ("PSGD, Newton, scan, every 10 steps", "PSGD, Fisher, diag", "L-BFGS", "batch normalisation", "newton-scan-10x",
+                  "fisher-tea", "A &lt;title>"):
+        check(f"<text>{words}</text>" in svg, f"the figure of names says '{words}'")
 
 program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if not program:
@@ -177,6 +186,21 @@ try:
             with open(f"report-{width}-{'dark' if dark else 'light'}.png", "wb") as picture:
                 picture.write(base64.b64decode(browser.screenshot()))
     check(len(backgrounds) == 2, "light and dark differ, and only they do")
+
+    if shutil.which("gnuplot"):
+        browser.open("file://" + os.path.join(folder, "names.svg"))
+        fills = "['rect', 'text', 'path.gridline', '#gnuplot_canvas path'].map((q) => Object.values(['fill', 'stroke'].map((p) =>" \
+                "getComputedStyle(document.querySelector(q))[p])).join())"
+        colours = []
+        for dark in (False, True):
+            browser.window(1280, 900, dark)
+            colours.append(browser.run(fills))
+        check(colours[0] != colours[1] and "rgb(255, 255, 255)" in colours[0][0] and "rgb(13, 17, 23)" in colours[1][0],
+              f"a figure is light or dark as the page around it: {colours}")
+        outside = browser.run("[...document.querySelectorAll('text')].filter((t) => { const a = t.getBoundingClientRect(), b ="
+                              "document.documentElement.getBoundingClientRect(); return a.left < b.left || a.right > b.right ||"
+                              "a.bottom > b.bottom; }).map((t) => t.textContent)")
+        check(outside == [], f"no text of a figure is outside: {outside}")
 
     browser.open("file://" + pictures)
     for task, shown in {"ten": False, "thousand": True, "unknown": True}.items():
