@@ -148,9 +148,11 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
 
 static void add_run_json(text *to, const metrics_run *run, const char *label, int64_t *chosen)
 {
+    char method[64];
+    psgd__words_method(run->method, method, sizeof method);
     psgd__json_string(to, "{", "run", run->run);
     psgd__json_string(to, ",", "label", label);
-    psgd__json_string(to, ",", "method", run->method);
+    psgd__json_string(to, ",", "method", method);
     psgd__json_string(to, ",", "task", run->task);
     psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"finished\":%s,\"settings\":{", run->seed,
                    run->finished ? "true" : "false");

@@ -60,7 +60,6 @@ void psgd__words_metric(const char *metric, char *words, size_t room)
     size_t i = 0;
     while (strncmp(splits[i].prefix, metric, strlen(splits[i].prefix)) != 0) i++;
     const char *name = metric + strlen(splits[i].prefix);
-    if (!strcmp(name, "lr")) name = "learning rate";
     int top5 = !strncmp(name, "top5_", 5);
     snprintf(words, room, "%s%s%s", splits[i].words, top5 ? "top-5 " : "", name + (top5 ? 5 : 0));
     for (char *c = words; *c; c++) *c = *c == '_' ? ' ' : *c;

@@ -37,6 +37,8 @@ def write_run(task, name, method, losses, health=(), finished=True, at="runs", s
                 put(kind="point", **when, split="valid", loss=1.1 * loss, perplexity=math.exp(1.1 * loss))
                 for tensor in health:
                     put(kind="health", **when, tensor=tensor, group="scan", updates=i, skipped=0, condition=1.5 + i)
+        if scores:
+            put(kind="point", **when, split="test", accuracy=1 - scores["test_error"], lr=0)
         if finished:
             put(kind="final", **when, test_loss=1.2 * losses[-1], **(scores or {}))
         else:
@@ -58,7 +60,8 @@ for name, values in losses.items():
               finished="odd" not in name, lr="0.1" if "scan" in name else "20", batch="20")
 write_run("rosenbrock", "dense", "psgd-newton", [10 ** (2 - i / 4) for i in range(60)], health=["theta"])
 for task, known in {"ten": {"classes": "10"}, "thousand": {"classes": "1000"}, "unknown": {}}.items():
-    write_run(task, "net", "adam", losses["sgd"], at="pictures", scores={"test_error": 0.5, "test_top5_error": 0.1}, **known)
+    write_run(task, "net", "adam", losses["sgd"], at="pictures", scores={"test_error": 0.5, "test_top5_error": 0.1, "skipped_steps": 0},
+              **known)
 runs = os.path.join(folder, "runs")
 pictures = os.path.join(folder, "pictures.html")
 page = os.path.join(folder, "report.html")
@@ -205,7 +208,9 @@ try:
     browser.open("file://" + pictures)
     for task, shown in {"ten": False, "thousand": True, "unknown": True}.items():
         columns = browser.run(f"[...document.querySelectorAll('[data-task={task}] thead th')].map((cell) => cell.textContent)")
-        check("test error" in columns and ("test top5 error" in columns) == shown, f"top-5 among {task} classes: {columns}")
+        check("test error" in columns and ("test top-5 error" in columns) == shown, f"top-5 among {task} classes: {columns}")
+        check(columns[:3] == ["run", "method", "state"] and not re.search("accuracy|lr|learning|skipped", " ".join(columns)),
+              f"the results of {task} have no column that says nothing: {columns}")
     check(not browser.problems(), f"no error in the end: {browser.problems()}")
 finally:
     browser.close()
