@@ -1,12 +1,12 @@
-"""The page of bench/battery: tables, a performance profile and curves as an SVG."""
+"""The page of bench/battery: the tables, with the picture of battery_picture.py."""
 import datetime
 import math
 import platform
 import subprocess
 from pathlib import Path
 
-COLOURS = {"psgd-newton": "#c0392b", "psgd-fisher": "#e67e22", "adam": "#2c5aa0", "adamw": "#5dade2",
-           "momentum": "#7f8c8d", "lbfgs": "#27ae60"}
+import battery_picture
+
 HEAD = ["optimizer", "lr", "final loss", "test", "epochs to Adam's loss", "s to Adam's loss", "s in all",
         "loss after 5 %", "notes"]
 
@@ -49,87 +49,12 @@ def profile(tasks, key):
     """For each method the sorted ratios of its cost to the least cost of any but L-BFGS, inf where it did not get there."""
     found = {}
     for rows in tasks.values():
-        costs = {row["optimizer"]: row[key] for row in rows if row["optimizer"] in COLOURS and row["optimizer"] != "lbfgs"}
+        costs = {row["optimizer"]: row[key] for row in rows if row["optimizer"] in battery_picture.COLOURS and row["optimizer"] != "lbfgs"}
         known = [cost for cost in costs.values() if cost]
         for name, cost in costs.items():
             if known:
                 found.setdefault(name, []).append(cost / min(known) if cost else math.inf)
     return {name: sorted(ratios) for name, ratios in found.items()}
-
-
-class Svg:
-    def __init__(self, width, height):
-        self.parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-                      f'height="{height}" font-family="sans-serif" font-size="11">',
-                      f'<rect width="{width}" height="{height}" fill="white"/>']
-
-    def text(self, x, y, words, anchor="middle", size=11, colour="#333"):
-        words = words.replace("&", "&amp;").replace("<", "&lt;")
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" fill="{colour}">{words}</text>')
-
-    def line(self, points, colour, width=1.5):
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        self.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="{width}"/>')
-
-    def frame(self, x, y, w, h):
-        self.parts.append(f'<rect x="{x}" y="{y}" width="{w}" height="{h}" fill="none" stroke="#999"/>')
-
-    def save(self, path):
-        path.write_text("\n".join([*self.parts, "</svg>\n"]))
-
-
-def draw_profile(svg, x, y, w, h, title, ratios):
-    svg.frame(x, y, w, h)
-    svg.text(x + w / 2, y - 6, title, size=12)
-    top = 32.0
-    for share in (0, 50, 100):
-        svg.text(x - 4, y + h * (1 - share / 100) + 4, f"{share} %", "end", 9)
-    for tick in (1, 2, 4, 8, 16, 32):
-        svg.text(x + w * math.log(tick) / math.log(top), y + h + 13, f"{tick}×")
-    for name, values in ratios.items():
-        points, share = [], 0
-        for ratio in values:
-            if ratio > top:
-                break
-            px = x + w * math.log(ratio) / math.log(top)
-            points += [(px, y + h * (1 - share / len(values))), (px, y + h * (1 - (share + 1) / len(values)))]
-            share += 1
-        points = [(x, points[0][1] if points else y + h), *points, (x + w, y + h * (1 - share / len(values)))]
-        svg.line(points, COLOURS[name], 2)
-
-
-def draw_curves(svg, x, y, w, h, title, rows):
-    svg.frame(x, y, w, h)
-    svg.text(x + w / 2, y - 5, title)
-    curves = [(row["optimizer"], run["curve"]) for row in rows if row["optimizer"] in COLOURS for run in row["runs"][:1]
-              if len(run["curve"]) > 1]
-    values = [point[3] for _, curve in curves for point in curve if point[3] > 0 and math.isfinite(point[3])]
-    if not values:
-        return
-    first = max(curve[0][3] for _, curve in curves if math.isfinite(curve[0][3]))
-    low, high = min(values), min(max(values), 2 * first)
-    span = math.log(high / low) or 1
-    total = max(curve[-1][0] for _, curve in curves)
-    svg.text(x - 4, y + 8, show(high, 2), "end", 9)
-    svg.text(x - 4, y + h, show(low, 2), "end", 9)
-    for name, curve in curves:
-        points = [(x + w * step / total, y + h * (1 - math.log(min(max(loss, low), high) / low) / span))
-                  for step, _, _, loss in curve if math.isfinite(loss) and loss > 0]
-        svg.line(points, COLOURS[name], 1.3)
-
-
-def draw(path, tasks):
-    columns, w, h, margin = 4, 200, 120, 48
-    lines = -(-len(tasks) // columns)
-    svg = Svg(10 + columns * (w + margin), 300 + lines * (h + 35))
-    for i, name in enumerate(COLOURS):
-        svg.line([(40 + i * 130, 15), (60 + i * 130, 15)], COLOURS[name], 3)
-        svg.text(65 + i * 130, 19, name, "start")
-    draw_profile(svg, margin, 50, 425, 180, "steps to tuned Adam's final loss: share of tasks within × of the best", profile(tasks, "steps_to"))
-    draw_profile(svg, 540, 50, 425, 180, "the same in seconds", profile(tasks, "seconds_to"))
-    for i, (name, rows) in enumerate(tasks.items()):
-        draw_curves(svg, margin + i % columns * (w + margin), 285 + i // columns * (h + 35), w, h, f"{name}: training loss by step", rows)
-    svg.save(path)
 
 
 def verdict(tasks):
@@ -161,7 +86,8 @@ def write(path, tasks, about, validation, left_out, rates, seeds, psgd, note="")
     version = said(psgd, "--version")
     commit = said("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD")
     development = {name: rows for name, rows in tasks.items() if name not in validation}
-    draw(path.with_suffix(".svg"), {name: rows for name, rows in tasks.items() if rows})
+    drawn = {name: rows for name, rows in tasks.items() if rows}
+    battery_picture.draw(path.with_suffix(".svg"), drawn, (profile(drawn, "steps_to"), profile(drawn, "seconds_to")))
     count = len(rates.split(","))
     text = f"""# The battery
 

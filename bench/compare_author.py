@@ -107,6 +107,15 @@ def overhead() -> None:
 # --- curves
 
 
+# Colours where the reader's pages are dark; matplotlib writes its own as styles of elements.
+DARK = """<style>@media (prefers-color-scheme: dark) {
+#patch_1 path, #patch_2 path { fill: #0d1117 !important } text { fill: #e6edf3 }
+#axes_1 > [id^=patch] path { stroke: #8b949e !important } #patch_2 path { stroke: none !important }
+path[id^=m] { stroke: #8b949e !important }
+}</style>
+"""
+
+
 def write_curves(out, name: str, curves: dict, ylabel: str) -> None:
     if not out:
         return
@@ -124,14 +133,19 @@ def write_curves(out, name: str, curves: dict, ylabel: str) -> None:
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4))
+    plt.rcParams["svg.fonttype"] = "none"  # text, which a style sheet can colour
+    plt.rcParams["svg.hashsalt"] = name
+    figure, axes = plt.subplots(figsize=(8.4, 4))
     for run, (xs, ys) in curves.items():
         axes.semilogy(xs, ys, label=run)
+    axes.set_xlim(0, max(xs[-1] for xs, _ in curves.values()))
     axes.set_xlabel("iterations")
     axes.set_ylabel(ylabel)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     figure.tight_layout()
     figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
+    drawn = (folder / f"{name}.svg").read_text()
+    (folder / f"{name}.svg").write_text(drawn.replace("<defs>", DARK + "<defs>", 1))
 
 
 def decomposition(arguments) -> None:
@@ -161,16 +175,17 @@ def decomposition(arguments) -> None:
             factors, lr=0.2, group="kron(tri,tri)", criterion="newton", precond_step=0.1, norm="second", init="first"
         ).step
 
-    sides = {"author, his demo": author("Q0.5EQ1.5"), "author, triangular": author("EQ"), "psgd.torch": ours}
+    sides = {"psgd_torch (Li), its demo": author("Q0.5EQ1.5"), "psgd_torch (Li), triangular": author("EQ"),
+             "psgd.torch": ours}
     curves = {}
     marks = [m for m in (0, 100, 200, 500, 1000, 1500, 2000) if m < steps] + [steps - 1]
-    print("iteration".ljust(22), *(f"{m:>10d}" for m in marks), "   ms a step")
+    print("iteration".ljust(28), *(f"{m:>10d}" for m in marks), "   ms a step")
     for name, make in sides.items():
         found = [run(seed, make) for seed in range(arguments.seeds)]
         median = np.median([values for values, _ in found], axis=0)
         curves[name] = (range(0, steps, 10), median[::10])
         pace = statistics.median(pace for _, pace in found) * 1e3
-        print(name.ljust(22), *(f"{median[m]:10.3g}" for m in marks), f"{pace:10.2f}")
+        print(name.ljust(28), *(f"{median[m]:10.3g}" for m in marks), f"{pace:10.2f}")
     write_curves(arguments.out, "decomposition", curves, "fitting loss")
 
 
@@ -242,7 +257,7 @@ def lenet5(arguments) -> None:
         return step
 
     curves = {}
-    for name, make in {"author": author, "psgd.torch": ours}.items():
+    for name, make in {"psgd_torch (Li)": author, "psgd.torch": ours}.items():
         torch.manual_seed(arguments.seed)
         net = LeNet5()
         step = make(net)
@@ -260,7 +275,7 @@ def lenet5(arguments) -> None:
                 wrong = sum(int((net(x).argmax(1) != y).sum()) for x, y in zip(test_images.split(1000), test_labels.split(1000)))
             mean = statistics.fmean(losses[-938:])
             pace = spent / len(losses) * 1e3
-            print(f"{name:12s} epoch {epoch + 1:2d}: train {mean:.4f}, test error {wrong / 100:.2f} %, {pace:.1f} ms a step", flush=True)
+            print(f"{name:15s} epoch {epoch + 1:2d}: train {mean:.4f}, test error {wrong / 100:.2f} %, {pace:.1f} ms a step", flush=True)
         smooth = [statistics.fmean(losses[i : i + 100]) for i in range(0, len(losses), 100)]
         curves[name] = (range(0, len(losses), 100), smooth)
     write_curves(arguments.out, "lenet5", curves, "training loss, mean of 100 steps")

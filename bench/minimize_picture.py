@@ -2,6 +2,7 @@
 import math
 
 COLOURS = ("#e0483e", "#e39a2d", "#3b82d0", "#2fa36b", "#9b6bd3", "#8a8f98")
+NAMES = {"psgd": "PSGD", "psgd, differences": "PSGD, finite differences", "liblbfgs": "libLBFGS"}
 STYLE = """<style>
   .page { fill: #ffffff } text { fill: #24292f } .frame { stroke: #8c959f } .grid { stroke: #d8dee4 }
   @media (prefers-color-scheme: dark) {
@@ -49,12 +50,12 @@ def draw(path, title, table, sizes):
              'font-family="sans-serif" font-size="11">', STYLE, '<rect class="page" width="940" height="400"/>',
              f'<text x="60" y="24" font-size="13">{title}</text>']  # fmt: skip
     for i, s in enumerate(solvers):
-        parts.append(f'<line x1="{60 + 150 * i}" y1="45" x2="{84 + 150 * i}" y2="45" stroke="{COLOURS[i]}" stroke-width="3"/>')
-        parts.append(f'<text x="{90 + 150 * i}" y="49">{s}</text>')
+        parts.append(f'<line x1="{60 + 175 * i}" y1="45" x2="{84 + 175 * i}" y2="45" stroke="{COLOURS[i]}" stroke-width="3"/>')
+        parts.append(f'<text x="{90 + 175 * i}" y="49">{NAMES.get(s, s)}</text>')
     parts += _axes(60, y, w, h, 64, (1, 2, 4, 8, 16, 32, 64), "performance profile: share of problems solved",
-                   "evaluations / fewest of all solvers")  # fmt: skip
+                   "evaluations / fewest of all solvers (log scale)")  # fmt: skip
     parts += _axes(520, y, w, h, 10000, (1, 10, 100, 1000, 10000), "data profile: share of problems solved",
-                   "evaluations / (n + 1)")  # fmt: skip
+                   "evaluations / (n + 1) (log scale)")  # fmt: skip
     for i, s in reversed(list(enumerate(solvers))):
         parts.append(_steps(60, y, w, h, 64, left[s], count, COLOURS[i]))
         parts.append(_steps(520, y, w, h, 10000, right[s], count, COLOURS[i]))

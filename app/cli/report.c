@@ -18,7 +18,8 @@ static psgd_status write_all(const cli_args *args, report *from)
     }
     if (!figure) return PSGD_OK;
     const char *against = cli_value(args, "against");
-    return psgd__report_figure(from, cli_value(args, "metric"), against ? against : "step", figure);
+    report_view view = {cli_value(args, "metric"), against ? against : "step", cli_value(args, "title")};
+    return psgd__report_figure(from, &view, figure);
 }
 
 static psgd_status run(const cli_args *args)
@@ -35,6 +36,7 @@ static const cli_flag flags[] = {
     {"figure", "STEM", "also draw STEM.svg and STEM.png (STEM-TASK.svg for several tasks)"},
     {"metric", "'SPLIT NAME'", "what the figure shows, as in 'valid perplexity' [the first that the runs share]"},
     {"against", "step|epoch|seconds", "the figure's horizontal axis [step]"},
+    {"title", "TEXT", "the figure's title [the task]"},
     {0},
 };
 

@@ -9,9 +9,11 @@ static const char *const fisher[] = {"criterion", "fisher", "damping", "0.1", "s
 static const char *const newton[] = {"criterion", "newton", "step", "0.2", COMMON};
 
 const rosenbrock_method psgd__rosenbrock_methods[ROSENBROCK_METHODS] = {
-    {"gradient descent", "sgd", 0.002, none}, {"momentum", "momentum", 0.002, none},
-    {"nesterov", "nesterov", 0.001, none},    {"psgd fisher", "psgd", 0.001, fisher},
-    {"psgd newton", "psgd", 0.5, newton},
+    {"gradient descent", "gradient descent", "sgd", 0.002, none},
+    {"momentum", "momentum", "momentum", 0.002, none},
+    {"nesterov", "Nesterov momentum", "nesterov", 0.001, none},
+    {"psgd fisher", "PSGD, Fisher", "psgd", 0.001, fisher},
+    {"psgd newton", "PSGD, Newton", "psgd", 0.5, newton},
 };
 
 static double value_at(const double *x)

@@ -10,7 +10,7 @@
 enum { ROSENBROCK_METHODS = 5, ROSENBROCK_SEEDS = 21, ROSENBROCK_ITERATIONS = 1000 };
 
 typedef struct rosenbrock_method {
-    const char *name, *method;
+    const char *name, *title, *method; /* title: in the figure */
     double lr;
     const char *const *options; /* name, value, ..., NULL */
 } rosenbrock_method;

@@ -92,7 +92,7 @@ static psgd_status write_figure(const rosenbrock_runs *runs, const char *folder)
                                             .y = own[0],
                                             .upper = own[2]};
         }
-        series[count++] = (plot_series){.label = psgd__rosenbrock_methods[m].name,
+        series[count++] = (plot_series){.label = psgd__rosenbrock_methods[m].title,
                                         .colour = m,
                                         .width = 2,
                                         .count = POINTS,
@@ -100,10 +100,10 @@ static psgd_status write_figure(const rosenbrock_runs *runs, const char *folder)
                                         .y = own[1]};
     }
     plot_panel panel = {.x = {.label = "iteration", .min = 0, .max = 400},
-                        .y = {.label = "value", .log = true, .min = 1e-30, .max = 1e2},
+                        .y = {.label = "function value", .log = true, .min = 1e-30, .max = 10},
                         .series = series,
                         .series_count = count};
-    plot_figure figure = {.title = "Rosenbrock's function from (-1, 1): median of 21 seeds, quartiles shaded",
+    plot_figure figure = {.title = "Rosenbrock's function from (−1, 1): median of 21 seeds, quartiles shaded",
                           .rows = 1,
                           .columns = 1,
                           .panels = &panel};

@@ -186,14 +186,14 @@ static psgd_status draw(const psgd_context *context, const demo *d, const char *
                       .log = true,
                       .reverse = sign,
                       .min = 1e-4,
-                      .max = 100},
+                      .max = 30},
                 .series = s,
                 .series_count = SERIES,
             };
         }
     }
-    plot_figure figure = {.title = "Fitting P on five groups: the spectrum of PH closes in on 1 and -1\n"
-                                   "line: median, dark: the middle 80 %, light: all eigenvalues",
+    plot_figure figure = {.title = "Fitting P on five groups: the spectrum of PH closes in on 1 and −1\n"
+                                   "line: median; strong colour: the middle 80 %; faint colour: all eigenvalues",
                           .rows = 2,
                           .columns = GROUPS,
                           .panels = panels[0],

@@ -8,20 +8,24 @@
 #include <math.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* Told apart by people who see colours differently (Okabe and Ito), on a light background. */
-static const char *const palette[] = {"0072b2", "d55e00", "009e73", "cc79a7", "e69f00", "56b4e9", "444444"};
+/* Told apart by people who see colours differently (Okabe and Ito), and what they become on a dark page. */
+static const struct {
+    const char *light, *dark;
+} palette[] = {{"0072b2", "4c9be8"}, {"d55e00", "f0833a"}, {"009e73", "2dba8c"}, {"cc79a7", "e29ac3"},
+               {"e69f00", "e6b422"}, {"56b4e9", "6ee7f7"}, {"444444", "d0d7de"}};
 
 enum { COLOURS = sizeof palette / sizeof palette[0] };
 
 static const char *colour_of(const plot_series *series)
 {
-    return series->colour < 0 ? "888888" : palette[series->colour % COLOURS];
+    return series->colour < 0 ? "888888" : palette[series->colour % COLOURS].light;
 }
 
 /* Adds before, the word as a string of gnuplot's, and after. Between single quotes gnuplot evaluates nothing: neither
@@ -135,14 +139,16 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal)
     for (const char *line = figure->title; line; line = strchr(line + 1, '\n')) top += 20;
     if (figure->title && figure->panels[0].title) top += 18;
     psgd__text_add(to, "set terminal %s size %d,%d background rgb '#ffffff' enhanced\n", terminal, width, height);
+    psgd__text_add(to, "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\n"
+                       "set tics nomirror textcolor rgb '#333333'\nset grid lt 1 lw 0.6 lc rgb '#e4e4e4'\n"
+                       "set mxtics 1\nset mytics 1\nset samples 2\n");
+    /* Placed by its left end: gnuplot takes text to be wider than it is. */
+    if (legend) psgd__text_add(to, "set key at screen %g, screen 0.5 left center\n", 1 - (double)legend / width);
     psgd__text_add(to,
-                   "set encoding utf8\nset border 3 lw 1 lc rgb '#666666'\nset tics nomirror textcolor rgb '#333333'\n"
-                   "set grid lt 1 lw 0.6 lc rgb '#e4e4e4'\n%s noenhanced samplen 2\n"
-                   "set mxtics 1\nset mytics 1\nset samples 2\n"
+                   "set key vertical Left reverse noenhanced samplen 2\n"
                    "set multiplot layout %d,%d margins screen %g,%g,%g,%g spacing screen %g,%g",
-                   legend ? "set key rmargin center vertical Left reverse" : "set key top right", figure->rows,
-                   figure->columns, 90.0 / width, 1 - (18.0 + legend) / width, 56.0 / height, 1 - top / height,
-                   (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
+                   figure->rows, figure->columns, 90.0 / width, 1 - (18.0 + legend) / width, 56.0 / height,
+                   1 - top / height, (figure->shared ? 24.0 : 78.0) / width, (figure->shared ? 30.0 : 80.0) / height);
     if (figure->title) add_quoted(to, " title ", figure->title, " noenhanced");
     psgd__text_add(to, "\n");
     for (int i = 0, data = 0; i < figure->rows * figure->columns; i++) {
@@ -185,6 +191,39 @@ static void add_script(text *to, const plot_figure *figure, const char *terminal
     add_page(to, figure, terminal);
 }
 
+/* Colours of the SVG where the reader's pages are dark. Rules of a style sheet win over gnuplot's attributes, which it
+ * writes as "rgb(%3d, %3d, %3d)"; the first rectangle is the background. */
+static void add_dark(text *to)
+{
+    psgd__text_add(to, "<style>@media (prefers-color-scheme: dark) {\n#gnuplot_canvas > rect { fill: #0d1117 } "
+                       "text { fill: #e6edf3 } .gridline { stroke: #30363d } path[stroke='rgb(102, 102, 102)'] "
+                       "{ stroke: #8b949e }\n");
+    for (int i = 0; i < COLOURS; i++) {
+        char light[32];
+        long rgb = strtol(palette[i].light, NULL, 16);
+        snprintf(light, sizeof light, "rgb(%3ld, %3ld, %3ld)", rgb >> 16, rgb >> 8 & 255, rgb & 255);
+        psgd__text_add(to, "[stroke='%s'] { stroke: #%s } [fill='%s'] { fill: #%s } [color='%s'] { color: #%s }\n",
+                       light, palette[i].dark, light, palette[i].dark, light, palette[i].dark);
+    }
+    psgd__text_add(to, "}</style>");
+}
+
+/* The bytes, with the style in place of gnuplot's title, which browsers would show under the pointer. */
+static psgd_status write_start(const psgd_context *context, const char *bytes, int64_t count, file_writer *file)
+{
+    static const char mark[] = "<title>Gnuplot</title>";
+    const char *at = strstr(bytes, mark);
+    if (!at) return psgd__file_write(file, bytes, count);
+    text style = {.context = context};
+    add_dark(&style);
+    psgd_status status = style.failed ? psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw a figure") : PSGD_OK;
+    if (status == PSGD_OK) status = psgd__file_write(file, bytes, at - bytes);
+    if (status == PSGD_OK) status = psgd__file_write(file, style.chars, style.length);
+    psgd__text_free(&style);
+    at += sizeof mark - 1;
+    return status == PSGD_OK ? psgd__file_write(file, at, count - (at - bytes)) : status;
+}
+
 static psgd_status refuse(const char *path)
 {
     return psgd__fail(PSGD_ERR_IO, "cannot write %s: %s", path, strerror(errno));
@@ -197,8 +236,9 @@ static psgd_status store(const psgd_context *context, FILE *image, const char *p
     PSGD_TRY(psgd__file_create(context, path, file));
     int64_t total = 0;
     rewind(image);
-    for (size_t got; (got = fread(bytes, 1, sizeof bytes, image)) > 0; total += (int64_t)got) {
-        PSGD_TRY(psgd__file_write(file, bytes, (int64_t)got));
+    for (size_t got; (got = fread(bytes, 1, sizeof bytes - 1, image)) > 0; total += (int64_t)got) {
+        bytes[got] = 0;
+        PSGD_TRY(total ? psgd__file_write(file, bytes, (int64_t)got) : write_start(context, bytes, (int64_t)got, file));
     }
     if (ferror(image)) return refuse(path);
     return total > 0 ? psgd__file_finish(file) : psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure");

@@ -16,6 +16,7 @@
 #include "core/text.h"
 #include "report/json.h"
 #include "report/page.h"
+#include "report/words.h"
 
 enum { DIGITS = 8 };
 
@@ -147,9 +148,11 @@ static void add_curve(text *to, const metrics_curve *curve, int64_t *chosen)
 
 static void add_run_json(text *to, const metrics_run *run, const char *label, int64_t *chosen)
 {
+    char method[64];
+    psgd__words_method(run->method, method, sizeof method);
     psgd__json_string(to, "{", "run", run->run);
     psgd__json_string(to, ",", "label", label);
-    psgd__json_string(to, ",", "method", run->method);
+    psgd__json_string(to, ",", "method", method);
     psgd__json_string(to, ",", "task", run->task);
     psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\",\"finished\":%s,\"settings\":{", run->seed,
                    run->finished ? "true" : "false");
@@ -189,11 +192,14 @@ static void describe(const metrics_run *run, char *label, size_t room)
     const char *group = setting_of(run, "group"), *rate = setting_of(run, "lr"), *criterion = NULL;
     if (!strcmp(run->method, "psgd")) criterion = setting_of(run, "criterion");
     if (criterion && !strcmp(criterion, "auto")) criterion = NULL;
-    bool named = setting_of(run, "name") || !rate;
-    if (named) snprintf(label, room, "%s", run->run);
-    if (named) return;
-    snprintf(label, room, "%s%s%s%s%s, lr %s", run->method, criterion ? "-" : "", criterion ? criterion : "",
-             group ? ", " : "", group ? group : "", rate);
+    if (setting_of(run, "name") || !rate) {
+        psgd__words_method(run->run, label, room);
+        return;
+    }
+    char spec[64], method[64];
+    snprintf(spec, sizeof spec, "%s%s%s", run->method, criterion ? "-" : "", criterion ? criterion : "");
+    psgd__words_method(spec, method, sizeof method);
+    snprintf(label, room, "%s%s%s, lr %s", method, group ? ", " : "", group ? group : "", rate);
 }
 
 void psgd__report_label(const report *from, int run, char *label, size_t room)

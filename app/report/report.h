@@ -25,8 +25,13 @@ void psgd__report_label(const report *from, int run, char *label, size_t room);
 enum { REPORT_POINTS = 4000 };
 psgd_status psgd__report_page(const report *from, const char *path);
 
-/* A figure of a metric ("valid perplexity"; NULL: the first that the runs of a task share) against "step", "epoch" or
- * "seconds", for each task one, as stem.svg and stem.png, with the task in the name where there are several. */
-psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem);
+/* What a figure shows: a metric ("valid perplexity"; NULL: the first that the runs of a task share) against "step",
+ * "epoch" or "seconds", with a title (NULL: the task). */
+typedef struct report_view {
+    const char *metric, *against, *title;
+} report_view;
+
+/* For each task one figure, as stem.svg and stem.png, with the task in the name where there are several. */
+psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem);
 
 #endif

@@ -7,6 +7,7 @@
 #include "core/memory.h"
 #include "core/text.h"
 #include "report/plot.h"
+#include "report/words.h"
 
 static bool in_task(const report *from, int run, const char *task)
 {
@@ -56,8 +57,9 @@ static double place(const metrics_time *when, const char *against)
     return !strcmp(against, "epoch") ? when->epoch : !strcmp(against, "seconds") ? when->seconds : (double)when->step;
 }
 
-/* All values are above 0 and span two decades. */
-static bool wants_log(const plot_series *series, int count)
+/* A log axis where all values are above 0 and span two decades. It ends close to the values: the next powers of ten
+ * would leave most of a decade empty. */
+static plot_axis values_axis(const char *label, const plot_series *series, int count)
 {
     double low = INFINITY, high = 0;
     for (int s = 0; s < count; s++) {
@@ -67,10 +69,23 @@ static bool wants_log(const plot_series *series, int count)
             high = fmax(high, series[s].y[i]);
         }
     }
-    return low > 0 && high > 100 * low;
+    plot_axis axis = {.label = label, .log = low > 0 && high > 100 * low};
+    double air = pow(high / low, 0.03);
+    if (axis.log && isfinite(high)) axis.min = low / air, axis.max = high * air;
+    return axis;
 }
 
-static psgd_status draw_task(const report *from, const char *task, const char *what, const char *against,
+/* From 0 to the last point. */
+static plot_axis places_axis(const char *label, const plot_series *series, int count)
+{
+    plot_axis axis = {.label = label};
+    for (int s = 0; s < count; s++) {
+        for (int64_t i = 0; i < series[s].count; i++) axis.max = fmax(axis.max, series[s].x[i]);
+    }
+    return axis;
+}
+
+static psgd_status draw_task(const report *from, const char *task, const char *what, const report_view *view,
                              const char *stem)
 {
     int64_t size = 0;
@@ -87,7 +102,7 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
     for (int i = 0; status == PSGD_OK && i < from->run_count; i++) {
         const metrics_curve *curve = curve_in(from, i, task, what);
         if (!curve) continue;
-        for (int64_t k = 0; k < curve->count; k++) at[k] = place(&curve->when[k], against);
+        for (int64_t k = 0; k < curve->count; k++) at[k] = place(&curve->when[k], view->against);
         psgd__report_label(from, i, labels[made], sizeof labels[made]);
         series[made] = (plot_series){.label = labels[made],
                                      .style = curve->count == 1 ? PLOT_POINTS : PLOT_LINE,
@@ -99,11 +114,13 @@ static psgd_status draw_task(const report *from, const char *task, const char *w
         at += curve->count;
     }
     if (status == PSGD_OK) {
-        plot_panel panel = {.x = {.label = against},
-                            .y = {.label = what, .log = wants_log(series, made)},
+        char shown[256];
+        psgd__words_metric(what, shown, sizeof shown);
+        plot_panel panel = {.x = places_axis(view->against, series, made),
+                            .y = values_axis(shown, series, made),
                             .series = series,
                             .series_count = made};
-        plot_figure figure = {.title = task, .rows = 1, .columns = 1, .panels = &panel};
+        plot_figure figure = {.title = view->title ? view->title : task, .rows = 1, .columns = 1, .panels = &panel};
         status = psgd__plot_write(from->context, &figure, stem);
     }
     psgd__free(from->context, x);
@@ -122,27 +139,28 @@ static void name_figure(text *name, const char *stem, const char *task, bool sev
     }
 }
 
-static psgd_status figure_of_task(const report *from, const char *task, const char *what, const char *against,
-                                  const char *stem, bool several)
+static psgd_status figure_of_task(const report *from, const char *task, const report_view *view, const char *stem,
+                                  bool several)
 {
     text name = {.context = from->context}, chosen = {.context = from->context};
     psgd_status status = PSGD_OK;
     name_figure(&name, stem, task, several);
-    if (what)
-        psgd__text_add(&chosen, "%s", what);
+    if (view->metric)
+        psgd__text_add(&chosen, "%s", view->metric);
     else
         status = choose_metric(from, task, &chosen);
     if (status == PSGD_OK && (name.failed || chosen.failed))
         status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
     if (status == PSGD_OK && count_runs(from, task, chosen.chars) > 0)
-        status = draw_task(from, task, chosen.chars, against, name.chars);
+        status = draw_task(from, task, chosen.chars, view, name.chars);
     psgd__text_free(&name);
     psgd__text_free(&chosen);
     return status;
 }
 
-psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem)
+psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem)
 {
+    const char *what = view->metric, *against = view->against;
     if (strcmp(against, "step") != 0 && strcmp(against, "epoch") != 0 && strcmp(against, "seconds") != 0)
         return psgd__fail(PSGD_ERR_ARGUMENT, "curves go against step, epoch or seconds, not '%s'", against);
     bool several = false, found = !what;
@@ -154,7 +172,7 @@ psgd_status psgd__report_figure(const report *from, const char *what, const char
     for (int i = 0; i < from->run_count; i++) {
         bool seen = false;
         for (int j = 0; j < i; j++) seen = seen || in_task(from, j, from->runs[i]->task);
-        if (!seen) PSGD_TRY(figure_of_task(from, from->runs[i]->task, what, against, stem, several));
+        if (!seen) PSGD_TRY(figure_of_task(from, from->runs[i]->task, view, stem, several));
     }
     return PSGD_OK;
 }

@@ -55,7 +55,7 @@ class Logs(unittest.TestCase):
         self.psgd("report", "runs", "-o", "report.html")
         runs = self.runs("report.html")
         self.assertEqual([run["label"] for run in runs],
-                         ["psgd-newton, scan, lr 0.05", "adam, lr 0.001 (runs/b)", "adam, lr 0.001 (runs/c)", "mine"])
+                         ["PSGD, Newton, scan, lr 0.05", "Adam, lr 0.001 (runs/b)", "Adam, lr 0.001 (runs/c)", "mine"])
         health = [curve for curve in runs[0]["curves"] if curve.get("tensor")]
         self.assertEqual({curve["name"] for curve in health}, {"updates", "skipped", "condition"})
         self.assertEqual({curve["group"] for curve in health}, {"scan"})

@@ -37,6 +37,8 @@ def write_run(task, name, method, losses, health=(), finished=True, at="runs", s
                 put(kind="point", **when, split="valid", loss=1.1 * loss, perplexity=math.exp(1.1 * loss))
                 for tensor in health:
                     put(kind="health", **when, tensor=tensor, group="scan", updates=i, skipped=0, condition=1.5 + i)
+        if scores:
+            put(kind="point", **when, split="test", accuracy=1 - scores["test_error"], lr=0)
         if finished:
             put(kind="final", **when, test_loss=1.2 * losses[-1], **(scores or {}))
         else:
@@ -58,7 +60,8 @@ for name, values in losses.items():
               finished="odd" not in name, lr="0.1" if "scan" in name else "20", batch="20")
 write_run("rosenbrock", "dense", "psgd-newton", [10 ** (2 - i / 4) for i in range(60)], health=["theta"])
 for task, known in {"ten": {"classes": "10"}, "thousand": {"classes": "1000"}, "unknown": {}}.items():
-    write_run(task, "net", "adam", losses["sgd"], at="pictures", scores={"test_error": 0.5, "test_top5_error": 0.1}, **known)
+    write_run(task, "net", "adam", losses["sgd"], at="pictures", scores={"test_error": 0.5, "test_top5_error": 0.1, "skipped_steps": 0},
+              **known)
 runs = os.path.join(folder, "runs")
 pictures = os.path.join(folder, "pictures.html")
 page = os.path.join(folder, "report.html")
@@ -82,7 +85,16 @@ if shutil.which("gnuplot"):
     for task in ("language", "rosenbrock"):
         svg = open(os.path.join(folder, f"figure-{task}.svg"), encoding="utf-8").read()
         png = open(os.path.join(folder, f"figure-{task}.png"), "rb").read()
-        check("train loss" in svg and png.startswith(b"\x89PNG"), f"a figure of {task}")
+        check("training loss" in svg and png.startswith(b"\x89PNG"), f"a figure of {task}")
+        check("<title>Gnuplot" not in svg and svg.count("<style>") == 1, f"the figure of {task} has a style, not gnuplot's title")
+    named = os.path.join(folder, "named")
+    for name in ("newton-scan-10", "fisher-diag", "lbfgs", "batch-norm", "newton-scan-10x", "fisher-tea"):
+        write_run("language", name, "psgd", losses["sgd"], at="named")
+    subprocess.run([psgd, "report", named, "--figure", os.path.join(folder, "names"), "--title", "A <title>"], check=True)
+    svg = open(os.path.join(folder, "names.svg"), encoding="utf-8").read()
+    for words in ("PSGD, Newton, scan, every 10 steps", "PSGD, Fisher, diag", "L-BFGS", "batch normalisation", "newton-scan-10x",
+                  "fisher-tea", "A &lt;title>"):
+        check(f"<text>{words}</text>" in svg, f"the figure of names says '{words}'")
 
 program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if not program:
@@ -178,10 +190,27 @@ try:
                 picture.write(base64.b64decode(browser.screenshot()))
     check(len(backgrounds) == 2, "light and dark differ, and only they do")
 
+    if shutil.which("gnuplot"):
+        browser.open("file://" + os.path.join(folder, "names.svg"))
+        fills = "['rect', 'text', 'path.gridline', '#gnuplot_canvas path'].map((q) => Object.values(['fill', 'stroke'].map((p) =>" \
+                "getComputedStyle(document.querySelector(q))[p])).join())"
+        colours = []
+        for dark in (False, True):
+            browser.window(1280, 900, dark)
+            colours.append(browser.run(fills))
+        check(colours[0] != colours[1] and "rgb(255, 255, 255)" in colours[0][0] and "rgb(13, 17, 23)" in colours[1][0],
+              f"a figure is light or dark as the page around it: {colours}")
+        outside = browser.run("[...document.querySelectorAll('text')].filter((t) => { const a = t.getBoundingClientRect(), b ="
+                              "document.documentElement.getBoundingClientRect(); return a.left < b.left || a.right > b.right ||"
+                              "a.bottom > b.bottom; }).map((t) => t.textContent)")
+        check(outside == [], f"no text of a figure is outside: {outside}")
+
     browser.open("file://" + pictures)
     for task, shown in {"ten": False, "thousand": True, "unknown": True}.items():
         columns = browser.run(f"[...document.querySelectorAll('[data-task={task}] thead th')].map((cell) => cell.textContent)")
-        check("test error" in columns and ("test top5 error" in columns) == shown, f"top-5 among {task} classes: {columns}")
+        check("test error" in columns and ("test top-5 error" in columns) == shown, f"top-5 among {task} classes: {columns}")
+        check(columns[:3] == ["run", "method", "state"] and not re.search("accuracy|lr|learning|skipped", " ".join(columns)),
+              f"the results of {task} have no column that says nothing: {columns}")
     check(not browser.problems(), f"no error in the end: {browser.problems()}")
 finally:
     browser.close()

@@ -4,7 +4,8 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const axes = { step: "steps", epoch: "epochs", seconds: "seconds" };
 const dashes = [null, "7 4", "2 3", "9 3 2 3"];
 const higherIsBetter = (name) => /accuracy/.test(name);
-const words = (name) => name.replaceAll("_", " ");
+const words = (name) => name.replaceAll("top5", "top-5").replaceAll("_", " ").replace(/^train /, "training ").replace(/^valid /, "validation ");
+const metricWords = (split, name) => (name === "lr" ? "learning rate" : words(`${split} ${name}`));
 
 data.runs.forEach((run, index) => {
   const place = data.runs.slice(0, index).filter((other) => other.task === run.task).length;
@@ -18,7 +19,7 @@ function measuresOf(runs) {
   for (const run of runs) {
     for (const curve of run.curves) {
       const key = curve.tensor ? `health/${curve.tensor}/${curve.name}` : `${curve.split}/${curve.name}`;
-      const label = curve.tensor ? `${words(curve.name)}, ${curve.tensor}` : `${curve.split} ${words(curve.name)}`;
+      const label = curve.tensor ? `${words(curve.name)}, ${curve.tensor}` : metricWords(curve.split, curve.name);
       if (!found.has(key)) found.set(key, { key, label, health: Boolean(curve.tensor), split: curve.split, name: curve.name, tensor: curve.tensor });
     }
   }
@@ -95,7 +96,11 @@ const runCell = (run) => make("th", { scope: "row" }, swatch(run), " ", run.run)
 /* Among ten classes, guessing has half of them among the first five. */
 const saysLittle = (run, name) => /top5/.test(name) && run.settings.classes <= 10;
 
-/* Columns: every number of a final record, then the last of every curve, with the best of the valid ones. */
+/* Known beforehand, or one minus another column. */
+const saysNothing = (run, curve) => curve.name === "lr" || (curve.name === "accuracy" && `${curve.split}_error` in run.final);
+
+/* Columns: every number of a final record, then the last of every curve, with the best of the valid ones; no column of
+ * zeros where nothing was skipped. */
 function resultsOf(runs) {
   const columns = new Map();
   const put = (label, name, run, value) => {
@@ -106,14 +111,14 @@ function resultsOf(runs) {
   for (const run of runs) for (const [name, value] of Object.entries(run.final)) put(words(name), name, run, value);
   for (const run of runs) {
     for (const curve of run.curves) {
-      if (curve.tensor || !curve.value.length) continue;
-      const label = `${curve.split} ${words(curve.name)}`, known = curve.value.filter((value) => value !== null);
+      if (curve.tensor || !curve.value.length || saysNothing(run, curve)) continue;
+      const label = metricWords(curve.split, curve.name), known = curve.value.filter((value) => value !== null);
       if (!(`${curve.split}_${curve.name}` in run.final)) put(`${label}, last`, curve.name, run, curve.value.at(-1));
       if (curve.split !== "valid" || !known.length || known.length < 2) continue;
       put(`${label}, best`, curve.name, run, known.reduce((a, b) => (higherIsBetter(curve.name) ? Math.max(a, b) : Math.min(a, b))));
     }
   }
-  return [...columns].map(([label, column]) => ({ label, ...column }));
+  return [...columns].map(([label, column]) => ({ label, ...column })).filter((column) => column.name !== "skipped_steps" || [...column.values.values()].some((value) => value !== 0));
 }
 
 function buildResults(runs) {
@@ -124,13 +129,13 @@ function buildResults(runs) {
     column.best = judged && known.length ? known.reduce((a, b) => (higherIsBetter(column.name) ? Math.max(a, b) : Math.min(a, b))) : null;
   }
   const number = (text) => make("th", { class: "number", scope: "col" }, text);
-  return table([make("th", { scope: "col" }, "run"), make("th", { scope: "col" }, "method"), ...columns.map((column) => number(column.label)),
-    number("steps"), number("epochs"), number("seconds"), number("ms per step"), make("th", { scope: "col" }, "state")],
-  runs.map((run) => make("tr", {}, runCell(run), make("td", {}, run.method), ...columns.map((column) => {
+  return table([make("th", { scope: "col" }, "run"), make("th", { scope: "col" }, "method"), make("th", { scope: "col" }, "state"), ...columns.map((column) => number(column.label)),
+    number("steps"), number("epochs"), number("seconds"), number("ms per step")],
+  runs.map((run) => make("tr", {}, runCell(run), make("td", { class: "words" }, run.method), make("td", {}, run.final.diverged ? "diverged" : run.finished ? "finished" : "not finished"), ...columns.map((column) => {
     const value = column.values.get(run);
     return make("td", { class: value !== undefined && value === column.best ? "number best" : "number" }, show(value));
   }), ...[run.last.step, run.last.epoch, run.last.seconds, run.last.step && run.last.seconds ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
-    make("td", { class: "number" }, show(value))), make("td", {}, run.final.diverged ? "diverged" : run.finished ? "finished" : "not finished"))));
+    make("td", { class: "number" }, show(value))))));
 }
 
 function buildSettings(runs) {
