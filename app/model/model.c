@@ -85,8 +85,8 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
                               model_nodes *nodes)
 {
     if (kind->sample_ndim && kind->sample_ndim != shape->ndim) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d modes", kind->name,
-                          kind->sample, shape->ndim);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d dimension%s", kind->name,
+                          kind->sample, shape->ndim, shape->ndim == 1 ? "" : "s");
     }
     PSGD_TRY(psgd_graph_create(context, dtype, graph));
     model_nodes m = kind->build(*graph, shape, settings);

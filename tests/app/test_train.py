@@ -399,10 +399,24 @@ class Train(unittest.TestCase):
         self.assertIn("2 classes, samples of [2]", psgd(*words, "--dry-run"))
         psgd(*words)
         table.write_text("".join(f"{i / 40},{i % 3},{i / 10}\n" for i in range(40)))  # y is a number
+        self.assertIn("regression, 1 output, samples of [2]", psgd(*words, "--dry-run"))
         self.assertNotIn("error", psgd(*words, "--optimizer", "sgd", "--lr", 0.01))
+        table.write_text("".join(f"{i},{i % 3},{100 + 100 * (i % 2)}\n" for i in range(40)))
+        gaps = "labels go up to 200 but only 2 of the 201 classes occur"
+        self.assertIn(gaps, psgd(*words, "--dry-run"))
+        self.assertIn(gaps, psgd(*words, "--steps", 1))
+        self.assertIn("a batch of 50 is more than the 36 training samples", psgd(*words, "--batch", 50, fails=2))
+        self.assertIn("; --batch 36 or fewer", psgd(*words, "--batch", 50, fails=2))
+        table.write_text("\ufeff1,2,0\n" * 20)
+        self.assertIn("line 2, column 1: '\ufeff1' is not a number", psgd(*words, fails=1))
         for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 values; expected 3"),
-                                  ("1,2,0\n1,x,0\n", "line 2 has something that is not a finite number"),
-                                  ("", "no line of values"), ("1,2,0\n1,nan,0\n", "line 2")):
+                                  ("1,2,0\n1,x,0\n", "line 2, column 2: 'x' is not a number\n"),
+                                  ("1,2,0\n1,2,A\n", "line 2, column 3: 'A' is not a number; labels are numbers, 0, 1"),
+                                  ("1,,1\n1,2,0\n", "line 1, column 2 is empty"),
+                                  ("x,2,1\n1,2,0\n", "line 1, column 1: 'x' is not a number"),
+                                  ("1,5;2,5;0\n", "line 1 has both ',' and ';'; fields are separated by commas"),
+                                  ("a;b;c\n1,5;2,5;0\n", "line 2 has both ',' and ';'"),
+                                  ("", "no line of values"), ("1,2,0\n1,nan,0\n", "line 2, column 2: 'nan' is not finite")):
             table.write_text(content)
             self.assertIn(sentence, psgd(*words, fails=1))
 
