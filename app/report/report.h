@@ -2,6 +2,7 @@
 #ifndef PSGD_REPORT_REPORT_H
 #define PSGD_REPORT_REPORT_H
 
+#include "core/text.h"
 #include "report/metrics.h"
 
 typedef struct report {
@@ -26,7 +27,9 @@ enum { REPORT_POINTS = 4000 };
 psgd_status psgd__report_page(const report *from, const char *path);
 
 /* A figure of a metric ("valid perplexity"; NULL: the first that the runs of a task share) against "step", "epoch" or
- * "seconds", for each task one, as stem.svg and stem.png, with the task in the name where there are several. */
-psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem);
+ * "seconds", for each task one, as stem.svg and stem.png, with the task in the name where there are several; a
+ * line to written names each. */
+psgd_status psgd__report_figure(const report *from, const char *what, const char *against, const char *stem,
+                                text *written);
 
 #endif
