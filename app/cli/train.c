@@ -153,7 +153,7 @@ static int eval_option(int index, psgd_option_info *option)
 
 #define TRAIN_OPTIONS                                                                                                  \
     .options = {train_option, model_option, cli_optimizer_option},                                                     \
-    .sections = {"Training and data", "The model", "The optimizer"}
+    .sections = {"Training and data", "The model", "The optimizer"}, .schedule = "cosine"
 
 const cli_verb verb_train = {
     .name = "train",

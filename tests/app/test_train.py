@@ -392,6 +392,17 @@ class Train(unittest.TestCase):
         packed.unlink()
         self.assertIn("neither t10k-labels-idx1-ubyte nor", psgd(*words, fails=1))
 
+    def test_mistakes_are_told_with_what_would_do(self):
+        nowhere = self.at / "nowhere"
+        for verb in ("resume", "eval", "generate"):
+            self.assertIn(f"{nowhere} is not the folder of a run: it has no checkpoint.psgd", psgd(verb, nowhere, fails=1))
+        self.assertIn("there is no model 'mpl'; models are logistic, mlp", psgd("train", "mpl", "--data", "xor", fails=2))
+        self.assertIn("; methods are psgd, sgd", psgd("train", "mlp", "--data", "xor", "--optimizer", "foo", fails=2))
+        self.assertIn("15 x 15 with --size small", psgd("train", "alexnet", "--data", "digits", fails=2))
+        self.assertIn("2 dimensions\n", psgd("train", "lenet5", "--data", "xor", fails=2))
+        self.assertIn("1 dimension\n", psgd("train", "lenet5", "--data", "logit", fails=2))
+        self.assertIn("group as below, lr 0.5\n", psgd("train", "logistic", "--data", "logit", "--lr", 0.5, "--dry-run"))
+
     def test_csv_files(self):
         table = self.at / "table.csv"
         words = ["train", "logistic", "--data", f"csv:{table}", "--batch", 10, "--epochs", 1]
