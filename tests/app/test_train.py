@@ -178,6 +178,9 @@ class Train(unittest.TestCase):
             self.assertIn("has made all of its steps, 6;", psgd("resume", run, *words))
         self.assertEqual((run / "metrics.jsonl").read_bytes(), kept)
         self.assertIn("epoch 3", psgd("resume", run, "--epochs", 3))
+        first, after = (json.loads(text.splitlines()[0]) for text in (kept, (run / "metrics.jsonl").read_bytes()))
+        first["settings"]["epochs"], first["defaults"]["total"] = "3", "9"  # steps of the cosine
+        self.assertEqual(after, first)
 
     def test_validation_samples_are_held_out_of_training(self):
         run = self.at / "run"
