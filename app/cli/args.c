@@ -45,6 +45,8 @@ bool cli_option_at(const cli_verb *verb, int index, psgd_option_info *option, co
             bool shown = !find_flag(verb, option->name) && !find_in(verb, k, option->name);
             if (!shown || index-- > 0) continue;
             if (section) *section = verb->sections[k];
+            bool own = verb->schedule && !strcmp(option->name, "lr-schedule");
+            if (own) snprintf(option->default_value, sizeof option->default_value, "%s", verb->schedule);
             return true;
         }
     }

@@ -35,6 +35,7 @@ typedef struct cli_verb {
     /* Further flags, passed on to the library; of two with one name the first counts. Ends with NULL. */
     option_source *options[CLI_MAX_SOURCES + 1];
     const char *sections[CLI_MAX_SOURCES]; /* OPTIONAL: the heading of each source in --help and the manual */
+    const char *schedule;                  /* OPTIONAL: the default of --lr-schedule, where the verb has its own */
     const char *more;                      /* text after the flags in --help; may be NULL */
     const char *example;                   /* commands, a line each, that the tests run as they are; may be NULL */
     const struct cli_verb *const *topics;  /* OPTIONAL: what its first word may be, each with flags and help of its own,

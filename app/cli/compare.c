@@ -208,6 +208,22 @@ static psgd_status compare_one(plan *p, const method *m, comparison_row *row)
     return PSGD_OK;
 }
 
+/* Every optimizer but the first, whose run starts at once: what is wrong with one is told before any has run. */
+static psgd_status check_methods(const plan *p)
+{
+    for (int i = 1; i < p->method_count; i++) {
+        const method *m = &p->methods[i];
+        const char *rate = m->takes_grid && p->rate_count ? p->rate[0] : NULL;
+        compare_list settings;
+        trainer *self = NULL;
+        PSGD_TRY(set_run(p, m, rate, "0", p->out, m->entry.label, &settings));
+        psgd_status status = psgd__trainer_create(NULL, NULL, settings.count, settings.list, &self);
+        psgd__trainer_free(self);
+        if (status != PSGD_OK) return psgd__fail_in(status, "%s", m->entry.label);
+    }
+    return PSGD_OK;
+}
+
 static psgd_status show(const plan *p)
 {
     comparison all = {.model = p->args->positional[0],
@@ -226,6 +242,7 @@ static psgd_status show(const plan *p)
 static psgd_status compare_all(plan *p)
 {
     int created = 0;
+    PSGD_TRY(check_methods(p));
     p->rows = psgd__alloc(NULL, p->method_count, sizeof *p->rows);
     if (!p->rows) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the results of a comparison");
     psgd_status status = psgd__folder_create(p->out, &created);
@@ -292,6 +309,7 @@ const cli_verb verb_compare = {
     .flags = flags,
     .options = {shared_option, model_option, cli_optimizer_option},
     .sections = {"Training and data, for all runs", "The model", "The optimizers, for all that take them"},
+    .schedule = "cosine",
     .more =
         "An optimizer is psgd-newton, psgd-fisher or a method of psgd minimize, with options of its own behind it as "
         "in\n"

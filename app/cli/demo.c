@@ -30,5 +30,6 @@ const cli_verb verb_demo = {
     .usage = "psgd demo [--out DIR] [--seed N]",
     .summary = "Fit preconditioners on several groups to an ill-conditioned Hessian and draw the spectra",
     .flags = flags,
+    .example = "  psgd demo --out figures\n",
     .run = run,
 };

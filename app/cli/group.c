@@ -18,7 +18,7 @@ static psgd_status list_groups(const psgd_context *context)
         printf("%-10s %-62s elements: %s\n", psgd_group_name(context, i), psgd_group_summary(context, i),
                psgd_group_formula(context, i));
     }
-    printf("%-10s %-62s elements: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 1.5 x");
+    printf("%-10s %-62s elements: %s\n", "auto", "what --plan chooses for the tensor alone", "at most 4 x, or 64 KB");
     return PSGD_OK;
 }
 
@@ -82,7 +82,11 @@ static psgd_status run_on(const cli_args *args, psgd_context *context)
     PSGD_TRY(cli_shape(shape, &on.ndim, on.shape));
     PSGD_TRY(cli_dtype(args, &on.dtype));
     PSGD_TRY(cli_count(args, "seed", &seed));
-    if (draw) return cli_draw(context, on.spec, on.ndim, on.shape, cli_value(args, "q"), draw);
+    if (draw) {
+        PSGD_TRY(cli_draw(context, on.spec, on.ndim, on.shape, cli_value(args, "q"), draw));
+        printf("written: %s\n", draw);
+        return PSGD_OK;
+    }
     return cli_value(args, "check") ? check_group(&on, (uint64_t)seed) : show_group(&on);
 }
 
@@ -108,7 +112,8 @@ static const cli_flag flags[] = {
     {"", NULL, "Planning"},
     {"plan", NULL, "choose a group for each of --shapes: the richest that the budgets allow"},
     {"shapes", "S1,S2,..", "the tensors, as in 96x364,256x2401,10"},
-    {"budget", "1.5x|BYTES", "memory, as a multiple of the parameters or as bytes (300M) [1.5x]"},
+    {"budget", "1.5x|BYTES",
+     "memory, as a multiple of the parameters or as bytes (300M) [4x, at least 64 KB, as auto]"},
     {"time", "SHARE", "flops of a fit and a step, as a share of --gradient-flops [any]"},
     {"gradient-flops", "N", "flops of one gradient"},
     {"max-factor", "N", "the largest triangle that a mode gets [8192]"},

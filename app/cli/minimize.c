@@ -188,10 +188,25 @@ static psgd_status run_logged(const subject *s, const char *method, psgd_options
     return status;
 }
 
+/* minimize and gd are names of this verb. */
+static psgd_status check_method(const char *method)
+{
+    enum { MAX = 64 };
+    const char *names[MAX] = {"minimize", "gd", "psgd-newton", "psgd-fisher"};
+    int count = 4;
+    for (int i = 0; psgd_method_name(i) && count < MAX; i++) names[count++] = psgd_method_name(i);
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(method, names[i])) return PSGD_OK;
+    }
+    return cli_wrong_use("there is no method %s%s", method,
+                         psgd__suggest_or_list("methods", method, names, count).words);
+}
+
 static psgd_status run_one(const subject *s, const char *method, const cli_args *args)
 {
     psgd_options *options = NULL;
     contest_mark last;
+    PSGD_TRY(check_method(method));
     double *x = psgd__alloc(NULL, s->contest.n, sizeof(double));
     psgd_status status = x ? method_options(method, args, true, &options)
                            : psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %lld unknowns", (long long)s->contest.n);
@@ -201,6 +216,7 @@ static psgd_status run_one(const subject *s, const char *method, const cli_args 
         if (last.skipped) {
             fprintf(stderr, "psgd: warning: %lld steps were skipped: %s\n", (long long)last.skipped, last.why);
         }
+        if (last.diverged) fprintf(stderr, "psgd: warning: %s diverged; a smaller --lr may help\n", method);
         printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n",
                ending(&last, last.ending ? last.ending : "not converged", "converged", "diverged"),
                (long long)last.iteration, (long long)last.evaluations, (long long)last.products, last.seconds);
@@ -260,15 +276,17 @@ static psgd_status compare_one(const subject *s, const cli_entry *entry, const c
 
 static psgd_status run_table(const subject *s, const char *entries, const cli_args *args)
 {
-    char *copy = psgd__strdup(NULL, entries), *rest = copy;
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of methods");
     psgd_status status = PSGD_OK;
-    for (cli_entry entry; status == PSGD_OK;) {
-        status = cli_entry_next("compare", &rest, &entry);
-        if (status != PSGD_OK || !entry.method) break;
-        status = compare_one(s, &entry, args, entry.method == copy);
+    for (int checked = 0; checked < 2 && status == PSGD_OK; checked++) { /* all names first */
+        char *copy = psgd__strdup(NULL, entries), *rest = copy;
+        if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the list of methods");
+        for (cli_entry entry; status == PSGD_OK;) {
+            status = cli_entry_next("compare", &rest, &entry);
+            if (status != PSGD_OK || !entry.method) break;
+            status = checked ? compare_one(s, &entry, args, entry.method == copy) : check_method(entry.method);
+        }
+        psgd__free(NULL, copy);
     }
-    psgd__free(NULL, copy);
     return status;
 }
 
@@ -303,7 +321,7 @@ static const cli_flag flags[] = {
     {"list", NULL, "the built-in functions"},
     {"function", "FILE.so", "a function of your own, see below"},
     {"n", "N", "number of unknowns, where the function has a choice"},
-    {"method", "NAME", "minimize, psgd, sgd, momentum, adam, lbfgs, ... [minimize]"},
+    {"method", "NAME", "minimize, gd, psgd-newton, psgd-fisher, or another of those below [minimize]"},
     {"check", NULL, "compare gradient and product with differences at the start, and name the worst entry"},
     {"out", "DIR", "folder for the log of the run, as psgd report reads it; not with --compare"},
     {"compare", "LIST", "a table: methods with commas between them, each with its options as in sgd:lr=0.01"},
@@ -317,7 +335,7 @@ const cli_verb verb_minimize = {
     .flags = flags,
     .options = {psgd_minimize_option, cli_optimizer_option},
     .sections = {"minimize (--tolerance and --max-iterations: every method)", "The other methods"},
-    .more = "A shared object for --function has these symbols (examples/own_function.c):\n"
+    .more = "A shared object for --function has these symbols (examples/own_function/own_function.c):\n"
             "  int64_t psgd_function_start(int64_t room, double *x);  returns n, fills x where room is n or more\n"
             "  int psgd_function_evaluate(int64_t n, const double *x, double *value, double *gradient);  0: all well;\n"
             "      gradient may be NULL\n"

@@ -255,5 +255,6 @@ const cli_verb verb_paper = {
     .summary = "Reproduce an experiment of the paper",
     .ranks = true,
     .topics = topics,
+    .example = "  psgd paper rosenbrock --out figure1\n",
     .run = run,
 };

@@ -8,18 +8,23 @@ static psgd_status write_all(const cli_args *args, report *from)
 {
     const char *out = cli_value(args, "out"), *figure = cli_value(args, "figure");
     struct stat about;
+    FILE *lines = stdout;
     for (int i = 0; i < args->positional_count; i++) PSGD_TRY(psgd__report_add(from, args->positional[i]));
     if (out || !figure) {
         out = out ? out : "report.html";
         PSGD_TRY(psgd__report_page(from, out));
         /* Not after the page itself, where that goes to a pipe. */
-        FILE *lines = stat(out, &about) == 0 && S_ISREG(about.st_mode) ? stdout : stderr;
+        if (stat(out, &about) != 0 || !S_ISREG(about.st_mode)) lines = stderr;
         fprintf(lines, "%s: %d run%s\n", out, from->run_count, from->run_count == 1 ? "" : "s");
     }
     if (!figure) return PSGD_OK;
     const char *against = cli_value(args, "against");
+    text written = {0};
     report_view view = {cli_value(args, "metric"), against ? against : "step", cli_value(args, "title")};
-    return psgd__report_figure(from, &view, figure);
+    psgd_status status = psgd__report_figure(from, &view, figure, &written);
+    if (status == PSGD_OK && written.chars) fputs(written.chars, lines);
+    psgd__text_free(&written);
+    return status;
 }
 
 static psgd_status run(const cli_args *args)

@@ -153,7 +153,7 @@ static int eval_option(int index, psgd_option_info *option)
 
 #define TRAIN_OPTIONS                                                                                                  \
     .options = {train_option, model_option, cli_optimizer_option},                                                     \
-    .sections = {"Training and data", "The model", "The optimizer"}
+    .sections = {"Training and data", "The model", "The optimizer"}, .schedule = "cosine"
 
 const cli_verb verb_train = {
     .name = "train",
@@ -172,7 +172,10 @@ const cli_verb verb_train = {
         "  ratings:SIZE,RANK  factors: entries of a matrix of low rank;  oscillator  a damped oscillator, for mlp\n"
         "  idx:DIR            IDX files as MNIST has them, plain or .gz\n"
         "  images:DIR         JPEGs in class folders, DIR/train/CLASS/.. and DIR/test/.., or DIR/CLASS/..\n"
-        "  csv:FILE           a sample a line, its label last\n"
+        "  csv:FILE           numbers with commas between them, a sample a line, its label last; labels 0, 1, 2, ... "
+        "are\n"
+        "                     classes, any others regression; a first line without numbers is a heading; features are\n"
+        "                     not scaled\n"
         "  npy:X.npy,Y.npy    NumPy arrays\n"
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
         "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"

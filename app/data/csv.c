@@ -1,5 +1,5 @@
 /* Tables in text: one sample a line, numbers between commas, semicolons, tabs or spaces, the label last. A first line
- * with a word in it is taken for a heading. */
+ * in which no cell is a number is a heading. */
 #include "core/text.h"
 #include "data/format/gzip.h"
 #include "data/samples_table.h"
@@ -15,34 +15,82 @@ typedef struct csv {
     int64_t rows, columns, room;
 } csv;
 
-enum { NOT_A_NUMBER = -1, NOT_FINITE = -2 };
+static const char blank[] = " \t\r";
 
-/* The numbers of one line, NUL-terminated, into row: how many, or what is wrong with them. */
-static int64_t read_line(char *line, float *row, int64_t max)
+typedef struct cell {
+    const char *start;
+    int length; /* without blanks around it */
+    double value;
+    bool is_number;
+} cell;
+
+/* The cell at *at, which moves to the next one; the separator is that of the line, ' ' for any blanks. */
+static cell next_cell(char **at, char separator)
 {
-    int64_t count = 0;
+    char ends[] = {separator, 0}, *start = *at + strspn(*at, blank), *end;
+    char *stop = start + strcspn(start, separator == ' ' ? blank : ends), *last = stop;
+    while (last > start && strchr(blank, last[-1])) last--;
+    *at = stop + (*stop == separator);
+    *at += strspn(*at, blank);
+    double value = psgd__to_number(start, &end);
+    int length = (int)(last - start < 1000 ? last - start : 1000);
+    return (cell){start, length, value, end == last && last > start};
+}
+
+typedef struct line_count {
+    int64_t cells, numbers;
+    int64_t bad; /* the first cell that is not a finite number in f32, from 1; 0: none */
+    cell wrong;  /* that cell */
+} line_count;
+
+static char separator_of(const char *line)
+{
+    return strchr(line, ',') ? ',' : strchr(line, ';') ? ';' : ' ';
+}
+
+/* The numbers of one line, NUL-terminated, into row; NULL: they are only counted. */
+static line_count read_line(char *line, float *row)
+{
+    line_count found = {0};
+    char separator = separator_of(line);
     for (char *at = line; *at;) {
-        char *end;
-        double value = psgd__to_number(at, &end);
-        if (end == at) return NOT_A_NUMBER;
-        end += strspn(end, " \t\r");
-        if (*end && !strchr(",;", *end) && end[-1] != ' ' && end[-1] != '\t') return NOT_A_NUMBER;
-        if (!(fabs(value) <= (double)FLT_MAX)) return NOT_FINITE;
-        if (row && count < max) row[count] = (float)value;
-        count++;
-        at = end + (*end == ',' || *end == ';');
-        at += strspn(at, " \t\r");
+        cell one = next_cell(&at, separator);
+        bool good = one.is_number && fabs(one.value) <= (double)FLT_MAX;
+        if (row && good) row[found.cells] = (float)one.value;
+        found.cells++;
+        found.numbers += one.is_number;
+        if (good || found.bad) continue;
+        found.bad = found.cells;
+        found.wrong = one;
     }
-    return count;
+    return found;
+}
+
+static psgd_status refuse_cell(const csv *self, int64_t number, const line_count *found)
+{
+    const char *what = found->wrong.is_number ? "is not finite in f32" : "is not a number";
+    const char *labels = found->bad == found->cells ? "; labels are numbers, 0, 1, 2, ... for classes" : "";
+    if (found->wrong.length == 0) {
+        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld, column %lld is empty", self->path, (long long)number,
+                          (long long)found->bad);
+    }
+    return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld, column %lld: '%.*s' %s%s", self->path, (long long)number,
+                      (long long)found->bad, found->wrong.length < 40 ? found->wrong.length : 40, found->wrong.start,
+                      what, labels);
 }
 
 static psgd_status add_row(const psgd_context *context, csv *self, char *line, int64_t number)
 {
-    int64_t count = read_line(line, NULL, 0);
-    if (count == NOT_A_NUMBER && self->rows == 0 && number == 1) return PSGD_OK;
-    if (count < 0)
-        return psgd__fail(PSGD_ERR_FORMAT, "%s: line %lld has something that is not a finite number in f32", self->path,
-                          (long long)number);
+    line_count found = read_line(line, NULL);
+    int64_t count = found.cells;
+    if (number == 1 && found.numbers == 0) return PSGD_OK; /* a heading */
+    if (strchr(line, ',') && strchr(line, ';')) {
+        return psgd__fail(
+            PSGD_ERR_FORMAT,
+            "%s: line %lld has both ',' and ';'; fields are separated by commas and decimals have a point", self->path,
+            (long long)number);
+    }
+    if (found.bad) return refuse_cell(self, number, &found);
     if (count == 0) return PSGD_OK;
     if (self->rows == 0) self->columns = count;
     if (count != self->columns || count < 2) {
@@ -51,7 +99,7 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
     }
     if (!psgd__grow(context, &self->values, (self->rows + 1) * count, &self->room, sizeof *self->values))
         return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the values of %s", self->path);
-    read_line(line, self->values + self->rows * count, count);
+    read_line(line, self->values + self->rows * count);
     self->rows++;
     return PSGD_OK;
 }
@@ -59,7 +107,8 @@ static psgd_status add_row(const psgd_context *context, csv *self, char *line, i
 static psgd_status parse(const psgd_context *context, csv *self, char *chars, int64_t count)
 {
     int64_t number = 1;
-    for (char *line = chars, *end = chars + count; line < end; number++) {
+    bool marked = count >= 3 && !memcmp(chars, "\xEF\xBB\xBF", 3); /* as UTF-8, by a spreadsheet */
+    for (char *line = chars + (marked ? 3 : 0), *end = chars + count; line < end; number++) {
         char *stop = memchr(line, '\n', (size_t)(end - line));
         if (!stop) stop = end;
         if (memchr(line, 0, (size_t)(stop - line))) {
@@ -67,7 +116,7 @@ static psgd_status parse(const psgd_context *context, csv *self, char *chars, in
                               (long long)number);
         }
         *stop = 0;
-        PSGD_TRY(add_row(context, self, line + strspn(line, " \t\r"), number));
+        PSGD_TRY(add_row(context, self, line + strspn(line, blank), number));
         line = stop + 1;
     }
     if (self->rows > 0) return PSGD_OK;
@@ -101,6 +150,6 @@ static psgd_status csv_open(const source_request *request, source **opened)
 const source_kind psgd__source_csv = {
     .name = "csv",
     .argument = "FILE",
-    .summary = "a table in text, plain or .gz: a sample a line, its label last",
+    .summary = "a table of numbers in text, plain or .gz: a sample a line, its label last",
     .open = csv_open,
 };

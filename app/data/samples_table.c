@@ -47,6 +47,18 @@ static int64_t count_classes(samples_type type, int64_t count, const void *y)
     return (int64_t)max + 1;
 }
 
+/* How many of the classes are the label of a sample; -1 without memory. */
+static int64_t count_occurring(const psgd_context *context, int64_t classes, int64_t count, const float *y)
+{
+    bool *seen = psgd__alloc(context, classes, sizeof *seen);
+    int64_t occurring = 0;
+    if (!seen) return -1;
+    for (int64_t i = 0; i < count; i++) seen[(int64_t)y[i]] = true;
+    for (int64_t k = 0; k < classes; k++) occurring += seen[k];
+    psgd__free(context, seen);
+    return occurring;
+}
+
 psgd_status psgd__samples_open(const source_request *request, samples_type type, int ndim, const int64_t *sample,
                                int64_t count, void *x, void *y, source **opened)
 {
@@ -66,7 +78,14 @@ psgd_status psgd__samples_open(const source_request *request, samples_type type,
         base->sample[i] = sample[i];
         base->features *= sample[i];
     }
-    base->classes = count_classes(type, count, y);
+    base->classes = base->occurring = count_classes(type, count, y);
+    if (base->classes > 1 && type == SAMPLES_FLOAT) {
+        base->occurring = count_occurring(context, base->classes, count, y);
+    }
+    if (base->occurring < 0) {
+        table_close(base);
+        return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the classes of the source %s", request->kind->name);
+    }
     base->count = kept ? psgd__source_hold_out(settings->seed, settings->holdout, request->split, count, kept) : count;
     if (base->count < 1) {
         table_close(base);

@@ -80,7 +80,7 @@ static void alexnet_start(int p, int64_t rows, int64_t columns, double *W)
 const model psgd__model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions, three affine maps; size full or small",
-    .sample = "images [channels, height, width], full size of at least 67 x 67, small of at least 15 x 15",
+    .sample = "images [channels, height, width], of at least 67 x 67, or of at least 15 x 15 with --size small",
     .sample_ndim = 3,
     .build = alexnet_build,
     .start = alexnet_start,

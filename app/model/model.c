@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -23,8 +24,9 @@ static const char *const sizes[] = {"full", "small", NULL};
 
 const option_row psgd__model_options[] = {
     {"hidden", OPTION_COUNT, FIELD(hidden), "30", 1, 1e6,
-     .help = "units of a hidden layer; lm: [200]; factors: the rank [5]"},
-    {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000, .help = "hidden layers of the mlp; LSTM layers of lm: [2]"},
+     .help = "units of a hidden layer, 200 in lm unless given; factors: the rank, 5 unless given"},
+    {"layers", OPTION_COUNT, FIELD(layers), "1", 0, 1000,
+     .help = "hidden layers of the mlp; LSTM layers of lm, 2 unless given"},
     {"activation", OPTION_CHOICE, FIELD(activation), "relu", .choices = activations,
      .help = "of the mlp and the autoencoder"},
     {"dropout", OPTION_NUMBER, FIELD(dropout), "0", 0, 1, .below = true,
@@ -68,7 +70,7 @@ psgd_status psgd__model_find(const char *name, const model **found)
         return PSGD_OK;
     }
     return psgd__fail(PSGD_ERR_ARGUMENT, "there is no model '%s'%s", name,
-                      psgd__suggest("", name, names, MODEL_COUNT).words);
+                      psgd__suggest_or_list("models", name, names, MODEL_COUNT).words);
 }
 
 /* loss + (l2 / 2) sum of squares of every parameter. */
@@ -85,8 +87,8 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
                               model_nodes *nodes)
 {
     if (kind->sample_ndim && kind->sample_ndim != shape->ndim) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d modes", kind->name,
-                          kind->sample, shape->ndim);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s takes %s; samples of this source have %d dimension%s", kind->name,
+                          kind->sample, shape->ndim, shape->ndim == 1 ? "" : "s");
     }
     PSGD_TRY(psgd_graph_create(context, dtype, graph));
     model_nodes m = kind->build(*graph, shape, settings);
@@ -99,7 +101,10 @@ psgd_status psgd__model_graph(const psgd_context *context, const model *kind, ps
     if (status != PSGD_OK) {
         psgd_graph_free(*graph);
         *graph = NULL;
-        return psgd__fail_in(status, "%s", kind->name);
+        if (status != PSGD_ERR_ARGUMENT || !kind->sample_ndim) return psgd__fail_in(status, "%s", kind->name);
+        char why[512];
+        snprintf(why, sizeof why, "%s", psgd_last_error());
+        return psgd__fail(status, "%s: %s; it takes %s", kind->name, why, kind->sample);
     }
     *nodes = m;
     return PSGD_OK;

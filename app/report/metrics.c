@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/file.h"
 #include "core/memory.h"
 #include "core/text.h"
 #include "report/json.h"
@@ -23,6 +24,8 @@ struct metrics_log {
 };
 
 enum { DIGITS = 10 };
+
+#define HEADER_START "{\"kind\":\"header\""
 
 static psgd_status open_log(const psgd_context *context, const char *folder, const char *mode, metrics_log **log)
 {
@@ -86,17 +89,15 @@ static void put_settings(text *to, const char *name, const metrics_setting *list
     psgd__text_add(to, "}");
 }
 
-static psgd_status put_header(metrics_log *log, const metrics_header *header)
+static void add_header(text *to, const metrics_header *header)
 {
-    text *to = &log->record;
-    psgd__text_add(to, "{\"kind\":\"header\",\"version\":%d", METRICS_VERSION);
+    psgd__text_add(to, HEADER_START ",\"version\":%d", METRICS_VERSION);
     psgd__json_string(to, ",", "run", header->run);
     psgd__json_string(to, ",", "method", header->method);
     if (header->task) psgd__json_string(to, ",", "task", header->task);
     psgd__text_add(to, ",\"seed\":\"%" PRIu64 "\"", header->seed);
     put_settings(to, "settings", header->settings, header->setting_count);
     if (header->default_count) put_settings(to, "defaults", header->defaults, header->default_count);
-    return end_record(log, NULL, 0);
 }
 
 psgd_status psgd__metrics_create(const psgd_context *context, const char *folder, const metrics_header *header,
@@ -107,13 +108,51 @@ psgd_status psgd__metrics_create(const psgd_context *context, const char *folder
 
     metrics_log *made;
     PSGD_TRY(open_log(context, folder, "w", &made));
-    psgd_status status = put_header(made, header);
+    add_header(&made->record, header);
+    psgd_status status = end_record(made, NULL, 0);
     if (status != PSGD_OK) {
         psgd__metrics_close(made);
         return status;
     }
     *log = made;
     return PSGD_OK;
+}
+
+static psgd_status refuse_log(const char *path)
+{
+    return psgd__fail(PSGD_ERR_FORMAT, "'%s' is not a metrics log: its first line is not a header", path);
+}
+
+static psgd_status replace_line(const psgd_context *context, const char *path, const char *line,
+                                const unsigned char *rest, int64_t count)
+{
+    file_writer file;
+    PSGD_TRY(psgd__file_create(context, path, &file));
+    psgd_status status = psgd__file_write(&file, line, (int64_t)strlen(line));
+    if (status == PSGD_OK) status = psgd__file_write(&file, rest, count);
+    if (status == PSGD_OK) return psgd__file_publish(&file);
+    psgd__file_abandon(&file);
+    return status;
+}
+
+psgd_status psgd__metrics_replace_header(const psgd_context *context, const char *folder, const metrics_header *header)
+{
+    char path[4096];
+    unsigned char *bytes = NULL;
+    int64_t count;
+    text line = {.context = context};
+    snprintf(path, sizeof path, "%s/%s", folder, METRICS_FILE);
+    PSGD_TRY(psgd__file_read_whole(context, path, &bytes, &count));
+    const unsigned char *end = count > 0 ? memchr(bytes, '\n', (size_t)count) : NULL;
+    psgd_status status = PSGD_OK;
+    if (!end || strncmp((const char *)bytes, HEADER_START, strlen(HEADER_START)) != 0) status = refuse_log(path);
+    add_header(&line, header);
+    psgd__text_add(&line, "}\n");
+    if (line.failed) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a record of '%s'", path);
+    if (status == PSGD_OK) status = replace_line(context, path, line.chars, end + 1, count - (end + 1 - bytes));
+    psgd__text_free(&line);
+    psgd__free(context, bytes);
+    return status;
 }
 
 /* Whether this line is a whole record that a run at this step has already written. */
@@ -148,7 +187,7 @@ psgd_status psgd__metrics_resume(const psgd_context *context, const char *folder
     off_t kept = kept_bytes(made->file, step);
     psgd_status status = PSGD_OK;
     if (kept == 0) {
-        status = psgd__fail(PSGD_ERR_FORMAT, "'%s' is not a metrics log: its first line is not a header", made->path);
+        status = refuse_log(made->path);
     } else if (fseeko(made->file, kept, SEEK_SET) != 0 || ftruncate(fileno(made->file), kept) != 0) {
         status = psgd__fail(PSGD_ERR_IO, "cannot cut '%s' back to step %" PRId64 ": %s", made->path, step,
                             strerror(errno));

@@ -47,6 +47,9 @@ typedef struct metrics_log metrics_log;
 psgd_status psgd__metrics_create(const psgd_context *context, const char *folder, const metrics_header *header,
                                  metrics_log **log);
 
+/* Writes another header over that of an existing log; the file is replaced atomically. */
+psgd_status psgd__metrics_replace_header(const psgd_context *context, const char *folder, const metrics_header *header);
+
 /* Resumes an existing log: cuts off every record of a step after this one, the final record and an unfinished
  * last line. The record of the step itself stays: write records before the checkpoint of their step. A missing log is
  * an error. */

@@ -158,9 +158,19 @@ static void add_page(text *to, const plot_figure *figure, const char *terminal)
     psgd__text_add(to, "unset multiplot\n");
 }
 
-/* gnuplot with these two files as its standard input and output: neither has a name that data could be part of. What it
- * has to complain of goes to the standard error of the process. */
-static psgd_status run_gnuplot(FILE *script, FILE *image)
+/* The first line that it wrote. */
+static psgd_status tell_failure(FILE *complaints)
+{
+    char line[200] = "";
+    rewind(complaints);
+    while (fgets(line, sizeof line, complaints) && !line[strspn(line, " \t^\n")]) continue;
+    line[strcspn(line, "\n")] = 0;
+    return psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure%s%s", *line ? ": " : "", line);
+}
+
+/* gnuplot with these files as its standard input, output and error: none has a name that data could be part of. Its
+ * warnings, of an axis with one value say, are for nobody. */
+static psgd_status run_gnuplot(FILE *script, FILE *image, FILE *complaints)
 {
     char program[] = "gnuplot", input[] = "-", *words[] = {program, input, NULL};
     pid_t child = -1;
@@ -170,6 +180,7 @@ static psgd_status run_gnuplot(FILE *script, FILE *image)
     if (!error) {
         error = posix_spawn_file_actions_adddup2(&files, fileno(script), STDIN_FILENO);
         if (!error) error = posix_spawn_file_actions_adddup2(&files, fileno(image), STDOUT_FILENO);
+        if (!error) error = posix_spawn_file_actions_adddup2(&files, fileno(complaints), STDERR_FILENO);
         if (!error) error = posix_spawnp(&child, program, &files, NULL, words, environ);
         posix_spawn_file_actions_destroy(&files);
     }
@@ -179,7 +190,7 @@ static psgd_status run_gnuplot(FILE *script, FILE *image)
     }
     while (waitpid(child, &outcome, 0) < 0 && errno == EINTR) continue;
     if (WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_IO, "gnuplot failed to draw a figure");
+    return tell_failure(complaints);
 }
 
 static void add_script(text *to, const plot_figure *figure, const char *terminal)
@@ -250,15 +261,16 @@ static psgd_status draw(const psgd_context *context, const plot_figure *figure, 
     text script = {.context = context};
     add_script(&script, figure, terminal);
     if (script.failed) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory to draw %s", path);
-    FILE *input = tmpfile(), *image = tmpfile();
-    bool ready = input && image && fwrite(script.chars, 1, (size_t)script.length, input) == (size_t)script.length &&
-                 fflush(input) == 0;
+    FILE *input = tmpfile(), *image = tmpfile(), *complaints = tmpfile();
+    bool ready = input && image && complaints &&
+                 fwrite(script.chars, 1, (size_t)script.length, input) == (size_t)script.length && fflush(input) == 0;
     psgd_status status = ready ? PSGD_OK : refuse(path);
     if (ready) rewind(input);
-    if (status == PSGD_OK) status = run_gnuplot(input, image);
+    if (status == PSGD_OK) status = run_gnuplot(input, image, complaints);
     if (status == PSGD_OK) status = store(context, image, path, file);
     if (input) fclose(input);
     if (image) fclose(image);
+    if (complaints) fclose(complaints);
     psgd__text_free(&script);
     return status;
 }

@@ -2,6 +2,7 @@
 #ifndef PSGD_REPORT_REPORT_H
 #define PSGD_REPORT_REPORT_H
 
+#include "core/text.h"
 #include "report/metrics.h"
 
 typedef struct report {
@@ -31,7 +32,8 @@ typedef struct report_view {
     const char *metric, *against, *title;
 } report_view;
 
-/* For each task one figure, as stem.svg and stem.png, with the task in the name where there are several. */
-psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem);
+/* For each task one figure, as stem.svg and stem.png, with the task in the name where there are several; a line
+ * to written names each. */
+psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem, text *written);
 
 #endif

@@ -140,7 +140,7 @@ static void name_figure(text *name, const char *stem, const char *task, bool sev
 }
 
 static psgd_status figure_of_task(const report *from, const char *task, const report_view *view, const char *stem,
-                                  bool several)
+                                  bool several, text *written)
 {
     text name = {.context = from->context}, chosen = {.context = from->context};
     psgd_status status = PSGD_OK;
@@ -151,14 +151,15 @@ static psgd_status figure_of_task(const report *from, const char *task, const re
         status = choose_metric(from, task, &chosen);
     if (status == PSGD_OK && (name.failed || chosen.failed))
         status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the figure '%s'", stem);
-    if (status == PSGD_OK && count_runs(from, task, chosen.chars) > 0)
-        status = draw_task(from, task, chosen.chars, view, name.chars);
+    bool drawn = status == PSGD_OK && count_runs(from, task, chosen.chars) > 0;
+    if (drawn) status = draw_task(from, task, chosen.chars, view, name.chars);
+    if (drawn && status == PSGD_OK) psgd__text_add(written, "written: %s.svg, %s.png\n", name.chars, name.chars);
     psgd__text_free(&name);
     psgd__text_free(&chosen);
     return status;
 }
 
-psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem)
+psgd_status psgd__report_figure(const report *from, const report_view *view, const char *stem, text *written)
 {
     const char *what = view->metric, *against = view->against;
     if (strcmp(against, "step") != 0 && strcmp(against, "epoch") != 0 && strcmp(against, "seconds") != 0)
@@ -172,7 +173,7 @@ psgd_status psgd__report_figure(const report *from, const report_view *view, con
     for (int i = 0; i < from->run_count; i++) {
         bool seen = false;
         for (int j = 0; j < i; j++) seen = seen || in_task(from, j, from->runs[i]->task);
-        if (!seen) PSGD_TRY(figure_of_task(from, from->runs[i]->task, view, stem, several));
+        if (!seen) PSGD_TRY(figure_of_task(from, from->runs[i]->task, view, stem, several, written));
     }
     return PSGD_OK;
 }

@@ -2,9 +2,11 @@
  * what the task must find again (the vocabulary of a text). Arrays come first: they can be used where they are. */
 #include "train/checkpoint.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/checksum.h"
 #include "core/file.h"
@@ -144,6 +146,9 @@ psgd_status psgd__checkpoint_open(const psgd_context *context, const char *folde
     int64_t count, size;
     snprintf(path, sizeof path, "%s/%s", folder, CHECKPOINT_FILE);
     *file = (checkpoint){.context = context, .folder = folder};
+    if (access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        return psgd__fail(PSGD_ERR_IO, "%s is not the folder of a run: it has no %s", folder, CHECKPOINT_FILE);
+    }
     PSGD_TRY(psgd__file_read_whole(context, path, &file->bytes, &count));
     PSGD_TRY(check_file(path, file->bytes, count));
     checkpoint_head head;

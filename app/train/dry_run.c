@@ -79,8 +79,9 @@ psgd_status psgd__trainer_describe(trainer *self, text *to)
                    s->data);
     t->ops->describe(t, to);
     psgd__text_add(to, "\n");
+    if (*t->note) psgd__text_add(to, "           %s\n", t->note);
     describe_settings(self->config.text, to);
-    psgd__text_add(to, "optimizer  %s, group %s, mu %g\nmatrices\n", s->optimizer,
+    psgd__text_add(to, "optimizer  %s, group %s, lr %g\nmatrices\n", s->optimizer,
                    psgd_optimizer_precond(self->optimizer, 0) ? "as below" : "none",
                    psgd_optimizer_base_rate(self->optimizer));
     q_cost all = {0};

@@ -100,7 +100,8 @@ static void find_defaults(const trainer *self, default_list *to)
     }
 }
 
-static psgd_status create_log(trainer *self, metrics_setting *settings, int count, metrics_log **log)
+/* Starts the log, or writes the settings of a resumed run over those in it. */
+static psgd_status write_header(trainer *self, metrics_setting *settings, int count, metrics_log **log)
 {
     const train_settings *set = &self->config.settings;
     default_list *others = psgd__alloc(self->context, 1, sizeof *others);
@@ -117,26 +118,34 @@ static psgd_status create_log(trainer *self, metrics_setting *settings, int coun
                              .setting_count = count,
                              .defaults = others->list,
                              .default_count = others->count};
-    psgd_status status = psgd__metrics_create(self->context, set->out, &header, log);
+    psgd_status status = self->resumed ? psgd__metrics_replace_header(self->context, set->out, &header)
+                                       : psgd__metrics_create(self->context, set->out, &header, log);
     psgd__free(self->context, others);
+    return status;
+}
+
+static psgd_status describe_run(trainer *self, metrics_log **log)
+{
+    metrics_setting settings[TRAIN_MAX_SETTINGS + TASK_MAX_FACTS];
+    char *copy = psgd__strdup(self->context, self->config.text);
+    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
+    psgd_status status = write_header(self, settings, psgd__config_split(copy, settings), log);
+    psgd__free(self->context, copy);
     return status;
 }
 
 psgd_status psgd__train_log(trainer *self, metrics_log **log)
 {
     const train_settings *set = &self->config.settings;
-    metrics_setting settings[TRAIN_MAX_SETTINGS + TASK_MAX_FACTS];
     if (!set->out) return PSGD_OK;
     if (self->resumed) {
         psgd__folder_sweep(set->out);
+        if (self->changed) PSGD_TRY(describe_run(self, log));
         return psgd__metrics_resume(self->context, set->out, self->now.step, log);
     }
     PSGD_TRY(check_folder(self, set->out));
     PSGD_TRY(psgd__folder_create(set->out, &self->created));
-    char *copy = psgd__strdup(self->context, self->config.text);
-    if (!copy) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the settings of a run");
-    psgd_status status = create_log(self, settings, psgd__config_split(copy, settings), log);
-    psgd__free(self->context, copy);
+    psgd_status status = describe_run(self, log);
     if (status != PSGD_OK) psgd__train_forget(self);
     return status;
 }

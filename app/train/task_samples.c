@@ -4,6 +4,7 @@
 #include "train/task.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/memory.h"
@@ -59,8 +60,9 @@ static psgd_status open_splits(samples *self)
                           (long long)train->features);
     }
     if (s->batch > train->count) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a batch of %lld is more than the %lld training samples of %s",
-                          (long long)s->batch, (long long)train->count, s->data);
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "a batch of %lld is more than the %lld training samples of %s; --batch %lld or fewer",
+                          (long long)s->batch, (long long)train->count, s->data, (long long)train->count);
     }
     return PSGD_OK;
 }
@@ -102,6 +104,11 @@ static psgd_status samples_open(const train_config *config, task **opened)
     memcpy(self->base.shape.sample, train->sample, (size_t)train->ndim * sizeof train->sample[0]);
     self->base.steps_per_epoch = train_count(self) / config->settings.batch;
     if (train->classes > 1) psgd__task_fact(&self->base, "classes", "%lld", (long long)train->classes);
+    if (!config->kind->unlabelled && train->occurring > 0 && train->occurring < train->classes) {
+        snprintf(self->base.note, sizeof self->base.note,
+                 "labels go up to %lld but only %lld of the %lld classes occur; classes are 0, 1, 2, ...",
+                 (long long)train->classes - 1, (long long)train->occurring, (long long)train->classes);
+    }
     return PSGD_OK;
 }
 
@@ -352,8 +359,9 @@ static void samples_describe(const task *base, text *to)
     const source *train = self->train;
     psgd__text_add(to, "%lld training", (long long)train_count(self));
     if (self->held) psgd__text_add(to, ", %lld validation", (long long)self->held);
-    psgd__text_add(to, " and %lld test samples, %lld classes, samples of [", (long long)self->test->count,
-                   (long long)train->classes);
+    psgd__text_add(to, " and %lld test samples, ", (long long)self->test->count);
+    if (train->classes > 1) psgd__text_add(to, "%lld classes, samples of [", (long long)train->classes);
+    if (train->classes == 1) psgd__text_add(to, "regression, 1 output, samples of [");
     for (int i = 0; i < train->ndim; i++) psgd__text_add(to, "%s%lld", i ? ", " : "", (long long)train->sample[i]);
     psgd__text_add(to, "]");
 }

@@ -305,6 +305,14 @@ static psgd_status check_same_pieces(const checkpoint *file, int count, const tr
                       file->folder, was, is);
 }
 
+static bool has_setting(const checkpoint *file, const train_setting *wanted)
+{
+    for (int k = 0; k < file->setting_count; k++) {
+        if (!strcmp(file->settings[k].name, wanted->name)) return !strcmp(file->settings[k].value, wanted->value);
+    }
+    return false;
+}
+
 psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks *ranks, const char *folder, int count,
                                  const train_setting *settings, trainer **created)
 {
@@ -314,6 +322,7 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     if (status == PSGD_OK) status = check_same_pieces(&file, count, settings);
     status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
     if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
+    for (int i = 0; status == PSGD_OK && i < count; i++) self->changed |= !has_setting(&file, &settings[i]);
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) {

@@ -37,9 +37,9 @@ struct trainer {
     char *theta, *gradient, *v, *h, *best;
     void **theta_list, **gradient_list, **v_list, **h_list; /* [tensors] each */
     train_progress now;
-    int64_t total; /* steps */
-    bool resumed;
-    int created; /* folders that were made for the run */
+    int64_t total;         /* steps */
+    bool resumed, changed; /* changed: with other settings */
+    int created;           /* folders that were made for the run */
 };
 
 /* Binds the objective of methods that ask for gradients themselves. */

@@ -103,6 +103,8 @@ class _Problem:
         found = self.fun(x, *self.args)
         if type(found) is float:
             return found
+        if isinstance(found, (tuple, list)) and len(found) == 2:
+            raise TypeError("fun returned two values: pass jac=True where the second one is the gradient")
         array = np.asarray(found)
         if array.size != 1 or array.dtype.kind not in "fiub":
             raise TypeError(f"fun must return one real number, not {found!r}")
@@ -264,13 +266,17 @@ def minimize(
         group: the spec of the base of P; by default a multiple of I or of a diagonal, whichever fits better.
         callback: called with the point after each iteration (with ``intermediate_result`` where it has an argument of
             that name). Raising StopIteration stops.
-        options: see ``psgd.minimize_options()``; SciPy's maxiter, maxfev, gtol and disp are understood.
+        options: a dict such as ``{"max_iterations": 500}``; ``psgd.minimize_options()`` tells what there is. SciPy's
+            names are understood: ``maxiter`` (max_iterations), ``maxfev`` (max_evaluations), ``gtol`` (tolerance), and
+            ``disp``: True prints how it goes.
         tol: the gradient is small enough at ``tol (1 + |fun|)``.
 
     Returns SciPy's ``OptimizeResult`` with x, fun, jac, nit, nfev, njev, nhev, status, success and message; nfev, njev
     and nhev count calls of your functions, those for differences included."""
     if method not in METHODS:
-        raise ArgumentError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
+        raise ArgumentError(
+            f"there is no method {method!r}; psgd.minimize has {', '.join(METHODS)}, scipy.optimize.minimize has others"
+        )
     jac, hess = _check_callables(fun, jac, hess, hessp, callback)
     x = _start(x0)
     if not isinstance(args, tuple):
@@ -353,11 +359,16 @@ def _settings(group: Any, options: Any, tol: Any) -> Dict[str, Any]:
     return settings
 
 
+def _message(outcome: int) -> str:
+    text = lib.psgd_outcome_text(outcome).decode()
+    return text.replace("psgd_check_gradient, or psgd minimize --check, names", "psgd.check_gradient names")
+
+
 def _outcome(x: np.ndarray, result: _Result, problem: _Problem) -> "OptimizeResult":
     outcome = result.outcome
     return OptimizeResult(
         x=x, fun=result.value, jac=problem.kept, success=outcome == _CONVERGED, status=outcome,
-        message=lib.psgd_outcome_text(outcome).decode(), nit=result.iterations, nfev=problem.values,
+        message=_message(outcome), nit=result.iterations, nfev=problem.values,
         njev=problem.gradients, nhev=problem.products, gradient_norm=result.gradient_norm,
     )  # fmt: skip
 

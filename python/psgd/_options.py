@@ -48,12 +48,16 @@ def options_of(describe: Callable[[int, Any], int]) -> Iterator[OptionInfo]:
         yield info
 
 
-def help_text(describe: Callable[[int, Any], int]) -> str:
-    """What these options do and their defaults, a line each, as --help of the command shows them."""
+def underscored(option: str) -> str:
+    return option.replace("-", "_")
+
+
+def help_text(describe: Callable[[int, Any], int], keyword: Callable[[str], str] = underscored) -> str:
+    """What these options do and their defaults, a line each, under their names as keywords."""
     lines = []
     for info in options_of(describe):
         value = _VALUES.get(info.type) or b"|".join(takewhile(bool, map(info.choices.__getitem__, count()))).decode()
-        left = f"--{info.name.decode()} {value}"
+        left = f"{keyword(info.name.decode())} {value}"
         gap = "\n" + " " * 37 if len(left) > 34 else ""
         default = f" [{info.default_value.decode()}]" if info.default_value else ""
         lines.append(f"  {left:34} {gap}{info.help.decode()}{default}\n")

@@ -12,7 +12,7 @@ from torch import Tensor
 from ._arrays import c_shape, dtype_code
 from ._errors import UnsupportedError
 from ._lib import F64, c_text, check, lib
-from ._options import option_list, options_of
+from ._options import option_list, options_of, underscored
 from ._sharded import local_of
 from ._units import Unit
 from .context import Context, Handle, context_handle, finish
@@ -25,14 +25,14 @@ _KNOWN_AS = {"decay": "weight_decay", "apply": "operator"}
 _OWN = ("group", "joint", "first-tensor")  # made from what the caller says, not passed on
 
 
-def _keyword(option: str) -> str:
-    name = _KNOWN_AS.get(option, option.replace("-", "_"))
+def keyword_of(option: str) -> str:
+    name = _KNOWN_AS.get(option, underscored(option))
     return "precond_" + name if name.split("_")[0] == "step" else name
 
 
 def _keywords(describe: Any) -> Dict[str, str]:
     names = [info.name.decode() for info in options_of(describe)]
-    return {_keyword(option): option for option in names if option not in _OWN}
+    return {keyword_of(option): option for option in names if option not in _OWN}
 
 
 KEYWORDS = _keywords(partial(lib.psgd_optimizer_option, None))

@@ -218,6 +218,19 @@ def make_units(group: Dict[str, Any], context: Optional[Context]) -> List[Unit]:
     return units
 
 
+def check_patterns(param_groups: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses a pattern that no name of the param groups with these patterns matches."""
+    for group in param_groups:
+        patterns = group["group"]
+        if not isinstance(patterns, Mapping):
+            continue
+        names = [name for each in param_groups if each["group"] == patterns for name in each["param_names"]]
+        for pattern in patterns:
+            if not any(fnmatchcase(name, pattern) for name in names):
+                some = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
+                raise ValueError(f"group: the pattern {pattern!r} matches no parameter; their names are {some}")
+
+
 def choose_spec(choice: GroupChoice, name: str, shape: Tuple[int, ...], context: Optional[Context]) -> Optional[str]:
     """None: by its shape, as C chooses."""
     if choice is None:

@@ -25,8 +25,8 @@ from ._options import help_text
 from ._products import Products
 from ._replicas import Replicas
 from ._sharded import is_sharded
-from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr
-from ._units import GroupChoice, Unit, is_native, is_offloaded, make_units, names_and_tensors, param_groups_of, shards_for
+from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr, keyword_of
+from ._units import GroupChoice, Unit, check_patterns, is_native, is_offloaded, make_units, names_and_tensors, param_groups_of, shards_for
 from .context import Context, finish
 from .native.offload import OffloadList
 from .native.sharded import ShardedList
@@ -36,6 +36,10 @@ from .precond import Preconditioner
 __all__ = ["PSGD"]
 _FOLDED = {"folded": torch.zeros(1, dtype=torch.uint8)}  # of a bias that is part of its weight's tensor
 _KEYS = {"tensor", "shared", "rows", "native", "offload", "folded", "row_bytes", "shared_bytes", "owner_bytes"}
+_SYNONYMS = {
+    "learning_rate": "lr", "step_size": "lr", "step": "precond_step", "precond_lr": "precond_step", "decay": "weight_decay",
+    "apply": "operator", "clip_norm": "clip", "max_norm": "clip",
+}  # fmt: skip
 
 
 class _State(DefaultDict[Any, Any]):
@@ -121,7 +125,7 @@ class PSGD(torch.optim.Optimizer):
             if name == "maximize":
                 continue
             if name not in KEYWORDS:
-                near = get_close_matches(name, KEYWORDS, 1)
+                near = [_SYNONYMS[name]] if name in _SYNONYMS else get_close_matches(name, KEYWORDS, 1)
                 raise TypeError(f"PSGD has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
         if lr is None:
             lr = default_lr(method, criterion)
@@ -132,6 +136,7 @@ class PSGD(torch.optim.Optimizer):
         )  # fmt: skip
         self._start(context, Replicas(process_group))
         super().__init__(param_groups_of(params), defaults)
+        check_patterns(self.param_groups)
         self.state = _State()
 
     def _start(self, context: Optional[Context], replicas: Replicas) -> None:
@@ -151,8 +156,8 @@ class PSGD(torch.optim.Optimizer):
 
     @staticmethod
     def options() -> str:
-        """What each option does, a line each, under its name in C."""
-        return help_text(partial(lib.psgd_optimizer_option, None))
+        """What each keyword does, a line each."""
+        return help_text(partial(lib.psgd_optimizer_option, None), keyword_of)
 
     # --- param groups and state
 

@@ -90,7 +90,16 @@ def test_callbacks_with_tqdm():
 def test_limits():
     result = psgd.minimize(rosenbrock, START, jac=gradient, options={"maxiter": 2})
     assert result.nit == 2 and not result.success and result.status != 0
-    assert "max-iterations" in psgd.minimize_options()
+    assert "  max_iterations N " in psgd.minimize_options() and "--" not in psgd.minimize_options()
+    for name in ("maxiter", "gtol"):
+        assert f"``{name}``" in psgd.minimize.__doc__
+
+
+def test_mistakes_are_told_with_what_would_do():
+    with pytest.raises(psgd.ArgumentError, match="no method 'BFGS'; psgd.minimize has psgd-newton, scipy"):
+        psgd.minimize(rosenbrock, START, method="BFGS")
+    with pytest.raises(TypeError, match="fun returned two values: pass jac=True"):
+        psgd.minimize(lambda x: (rosenbrock(x), gradient(x)), START)
 
 
 @pytest.mark.parametrize("jac", [gradient, None])
@@ -142,6 +151,7 @@ def test_counts_are_those_of_calls(given):
 def test_the_gradient_belongs_to_x_however_it_ends():
     wrong = psgd.minimize(rosenbrock, START, jac=lambda x: gradient(x) * [1, -1])
     assert not wrong.success and "disagrees with differences" in wrong.message
+    assert wrong.message.endswith("; psgd.check_gradient names the worst entry")
     assert np.array_equal(wrong.jac, gradient(wrong.x) * [1, -1])
     stopped = psgd.minimize(rosenbrock, START, jac=gradient, options={"maxiter": 3})
     assert np.array_equal(stopped.jac, gradient(stopped.x))

@@ -215,6 +215,10 @@ def test_patterns_of_names():
     assert opt.preconditioner(net[0].weight).shape == (3, 9)
     with pytest.raises(ValueError, match="names"):
         PSGD(net.parameters(), 0.1, group={"*": "diag"})
+    with pytest.raises(ValueError, match="pattern 'weigth' matches no parameter; their names are 0.weight, 0.bias"):
+        PSGD(net, 0.1, group={"*.weight": "scaw", "weigth": "diag"})
+    apart = [{"params": [pair for pair in net.named_parameters() if kind in pair[0]]} for kind in ("weight", "bias")]
+    PSGD(apart, 0.1, group={"*.weight": "scaw", "*.bias": "diag"})  # each pattern matches in one of them
     with pytest.raises(psgd.SpecError, match="parameter 3.bias"):
         PSGD(net, 0.1, group={"3.bias": "scaw"})
     by_function = PSGD(net, 0.1, group=lambda name, shape: "diag")
@@ -423,10 +427,11 @@ def test_every_option_of_the_library_is_a_keyword():
             continue
         value = {0: float, 1: int, 2: lambda word: word == "yes"}.get(info.type, str)(default)
         opt = PSGD([torch.nn.Parameter(torch.ones(3))], **{keyword: value})
-        assert keyword in opt.param_groups[0] and option in opt.options()
+        assert keyword in opt.param_groups[0] and f"  {keyword} " in opt.options()
     assert len(infos) > 40
-    with pytest.raises(TypeError, match="did you mean nesterov"):
-        PSGD([torch.nn.Parameter(torch.ones(3))], nesterof=True)
+    for wrong, right in (("nesterof", "nesterov"), ("learning_rate", "lr"), ("step", "precond_step")):
+        with pytest.raises(TypeError, match=f"did you mean {right}\\?"):
+            PSGD([torch.nn.Parameter(torch.ones(3))], **{wrong: 1})
 
 
 def test_every_method_of_the_library():

@@ -73,6 +73,19 @@ suggestion psgd__suggest(const char *prefix, const char *word, const char *const
     return made;
 }
 
+alternatives psgd__suggest_or_list(const char *what, const char *word, const char *const *candidates, int count)
+{
+    alternatives found;
+    const size_t room = sizeof found.words;
+    size_t used = (size_t)snprintf(found.words, room, "%s", psgd__suggest("", word, candidates, count).words);
+    for (int i = 0; (i > 0 || used == 0) && i < count && used < room; i++) {
+        int more = i ? snprintf(found.words + used, room - used, ", %s", candidates[i])
+                     : snprintf(found.words, room, "; %s are %s", what, candidates[0]);
+        used += (size_t)more;
+    }
+    return found;
+}
+
 bool psgd__parse_number(const char *word, double *number)
 {
     char *end;

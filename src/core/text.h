@@ -28,6 +28,13 @@ typedef struct suggestion {
 /* "; did you mean NAME?", NAME the candidate nearest to word in edit distance, with a prefix; "" where none is near. */
 suggestion psgd__suggest(const char *prefix, const char *word, const char *const *candidates, int count);
 
+typedef struct alternatives {
+    char words[320];
+} alternatives;
+
+/* As psgd__suggest; where none is near, "; WHAT are one, two, three". */
+alternatives psgd__suggest_or_list(const char *what, const char *word, const char *const *candidates, int count);
+
 /* snprintf, vsnprintf and strtod, but as in the C locale: a decimal comma of the program's is not ours to write or
  * read. */
 int psgd__print(char *to, size_t room, const char *format, ...) PSGD_PRINTF(3, 4);

@@ -40,7 +40,7 @@ static psgd_status find_method(const char *name, int *index, int *type)
     names[count] = criterion_names[0];
     names[count + 1] = criterion_names[1];
     return psgd__fail(PSGD_ERR_ARGUMENT, "there is no method %s%s", name,
-                      psgd__suggest("", name, names, count + 2).words);
+                      psgd__suggest_or_list("methods", name, names, count + 2).words);
 }
 
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option)

@@ -20,8 +20,7 @@ static const char *const defaults[] = {"tuned", "paper", NULL};
 const option_row psgd__optim_options[] = {
     {"lr", OPTION_NUMBER, FIELD(lr), "0.01", .min = 0, .max = HUGE_VAL, .help = "mu, the step size"},
     {"lr-schedule", OPTION_CHOICE, FIELD(lr_schedule.kind), "constant", .choices = schedules,
-     .help = "plateau: times lr-factor whenever validation is worse than the best so far; psgd train anneals by "
-             "cosine unless one is set"},
+     .help = "plateau: times lr-factor whenever validation is worse than the best so far"},
     {"lr-every", OPTION_COUNT, FIELD(lr_schedule.every), "1000", .min = 1, .max = 1e15,
      .help = "schedule step: times lr-factor every so many steps"},
     {"lr-factor", OPTION_NUMBER, FIELD(lr_schedule.factor), "0.25", .min = 0, .max = 1, .above = true,
@@ -67,10 +66,10 @@ const option_row psgd__optim_options[] = {
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
-     .help = "steps over which the probability falls from 1 to update-floor; 0: it does not, as for at most 32 "
-             "parameters in all where no schedule of fits is set"},
+     .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
-     .help = "where the probability ends"},
+     .help =
+         "where the probability ends; newton: 0.25 for at most 128 parameters in all where no schedule of fits is set"},
     {"delay", OPTION_COUNT, FIELD(delay), "0", .min = 0, .max = 1000,
      .help = "psgd: a worker fits the preconditioner, which comes into force so many steps after its pair; 0: it is "
              "fitted in that step"},

@@ -147,6 +147,8 @@ class Compare(unittest.TestCase):
         for words, sentence in (([], "one MODEL"), (["mlp"], "--data"), (["mlp", *SMALL, "--lr", "0.1,x"], "'x'"),
                                 (["mlp", *SMALL, "--optimizers", "adam,adam"], "twice"),
                                 (["mlp", *SMALL, "--optimizers", "adm"], "did you mean adam?"),
+                                (["mlp", *SMALL, "--optimizers", "adam,adm"], "adm: there is no method adm; did you mean adam?"),
+                                (["mlp", *SMALL, "--optimizers", "adam,psgd:group=tri(2)"], "psgd:group=tri(2): "),
                                 (["mlp", *SMALL, "--optimizers", "adam:lr"], "option=value"),
                                 (["mlp", *SMALL, "--seeds", "0"], "--seeds"),
                                 (["mlp", *SMALL, "--optimizer", "adam"], "did you mean --optimizers?")):

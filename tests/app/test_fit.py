@@ -384,11 +384,11 @@ class BadInput(Case):
             ("type '|b1'", array.astype("?")),
             ("records", np.zeros((4, 2, 3), [("a", "f4")])),
             ("Fortran order", np.asfortranarray(array)),
-            ("has shape (2, 3), not (any, 2, 3)", array[0]),
-            ("has shape (4, 3, 2), not (any, 2, 3)", array.reshape(4, 3, 2)),
-            ("has shape (4, 6), not (any, 2, 3)", array.reshape(4, 6)),
-            ("has shape (), not (any, 2, 3)", np.float64(1)),
-            ("has shape (24,), not (any, 2, 3)", array.reshape(-1)),
+            ("has shape (2, 3), not (T, 2, 3) for T tensors; add a first axis to a single one", array[0]),
+            ("has shape (4, 3, 2), not (T, 2, 3) for T tensors", array.reshape(4, 3, 2)),
+            ("has shape (4, 6), not (T, 2, 3) for T tensors", array.reshape(4, 6)),
+            ("has shape (), not (T, 2, 3) for T tensors", np.float64(1)),
+            ("has shape (24,), not (T, 2, 3) for T tensors", array.reshape(-1)),
         ]
         for words, content in cases:
             with self.subTest(words=words):

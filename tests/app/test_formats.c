@@ -45,6 +45,32 @@ static void rows_of_a_table_are_of_one_length(void **state)
     psgd__source_close(table);
 }
 
+static void a_heading_has_no_number(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        int64_t rows;
+    } cases[] = {{"a,b,label\n1,2,0\n", 1},
+                 {"\"a 1\",,label\n1,2,0\n", 1},
+                 {"\xEF\xBB\xBF"
+                  "1,2,0\n3,4,1\n",
+                  2},
+                 {" 1;2.5 ; 0\n\n3;4;1;\n", 2},
+                 {"x y label\n1\t2  0\r\n", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        source *table;
+        float x[2], y;
+        put(cases[i].words);
+        assert_ok(open_table(&table));
+        assert_int_equal(table->count, cases[i].rows);
+        assert_int_equal(table->features, 2);
+        assert_ok(table->read(table, 1, &(int64_t){0}, x, &y));
+        assert_true(x[0] == 1 || x[0] == 3);
+        psgd__source_close(table);
+    }
+}
+
 static void weights_must_lie_in_their_file(void **state)
 {
     (void)state;
@@ -238,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_a_table_are_of_one_length),
+        cmocka_unit_test(a_heading_has_no_number),
         cmocka_unit_test(pipes_are_not_waited_for),
         cmocka_unit_test(weights_must_lie_in_their_file),
         cmocka_unit_test(an_order_is_a_permutation_of_seed_and_epoch),

@@ -46,6 +46,11 @@ class GroupCommand(unittest.TestCase):
         self.assertIn("kron(tri,tri,tri,tri)", lines[2])
         self.assertEqual(out.stdout, psgd("--plan", "--budget", "1.5x", "--shapes", "96x364,256x128x3x3,10").stdout)
 
+    def test_plan_has_the_budget_of_auto(self):
+        for shapes, same in (("512x512,512x256", ["--budget", "4x"]), ("8x9,10", ["--budget", "65536"])):
+            self.assertEqual(psgd("--plan", "--shapes", shapes).stdout, psgd("--plan", "--shapes", shapes, *same).stdout)
+        self.assertIn("at most 4 x, or 64 KB", psgd("--list").stdout)
+
     def test_plan_by_bytes_stays_below(self):
         out = psgd("--plan", "--budget", "100k", "--shapes", "96x364,300")
         total = int(out.stdout.splitlines()[-1].split()[1].replace(",", ""))
@@ -78,6 +83,7 @@ class GroupCommand(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "q.png")
             out = psgd("tri", "--shape", "4", "--draw", path)
+            self.assertEqual(out.stdout, f"written: {path}\n")
             self.assertEqual(out.returncode, 0, out.stderr)
             rows, palette = pixels(path)
             cell, margin = 480 // 4, 16

@@ -36,6 +36,33 @@ class Help(unittest.TestCase):
             names = options_of(help_of(*verb.split()))
             self.assertEqual(len(names), len(set(names)), verb)
 
+    def test_an_option_has_one_default(self):
+        for verb in VERBS:
+            text = help_of(*verb.split())
+            for line in re.findall(r"^  --.*(?:\n {37}.*)?", text, re.M):
+                self.assertLessEqual(line.count(" ["), 1, line)
+
+    def test_every_verb_has_an_example(self):
+        for verb in VERBS:
+            if verb != "paper imagenet":  # needs files
+                self.assertIn("\nExamples:\n  psgd ", help_of(*verb.split()), verb)
+
+    def test_what_help_says_is_so(self):
+        source = os.path.abspath(sys.argv[1])
+        named = re.findall(r"examples/\S+\.c\b", "".join(help_of(*verb.split()) for verb in VERBS))
+        self.assertTrue(named)
+        for path in named:
+            self.assertTrue(os.path.isfile(os.path.join(source, path)), path)
+        for verb in ("train", "compare", "resume"):
+            self.assertRegex(help_of(verb), r"--lr-schedule [a-z|]+\s+.*\[cosine\]\n", verb)
+        self.assertRegex(help_of("minimize"), r"--lr-schedule [a-z|]+\s+.*\[constant\]\n")
+        self.assertIn("newton: 0.25 for at most 128 parameters", help_of("train"))
+        self.assertRegex(help_of("train"), r"csv:FILE +numbers .* label last; labels 0, 1, 2, ... are\n +classes")
+        self.assertIn("PSGD_NUM_THREADS", help_of("bench"))
+        for name in ("minimize", "gd", "psgd-newton", "psgd-fisher"):
+            self.assertRegex(help_of("minimize"), rf"--method NAME .*\b{name}\b")
+        self.assertIn("[4x, at least 64 KB, as auto]", help_of("group"))
+
     @unittest.skipUnless(numpy, "needs numpy")
     def test_every_example_runs(self):
         environment = {**os.environ, "PATH": BUILD + ":" + os.environ["PATH"]}

@@ -112,6 +112,23 @@ static void a_resumed_log_goes_on_after_its_step(void **state)
     psgd__metrics_free(run);
 }
 
+static void a_header_is_replaced_and_the_rest_stays(void **state)
+{
+    (void)state;
+    metrics_run *run;
+    metrics_header other = header;
+    other.settings = (metrics_setting[]){{"epochs", "4"}};
+    other.setting_count = 1;
+    write_run();
+    assert_ok(psgd__metrics_replace_header(NULL, folder, &other));
+    assert_ok(psgd__metrics_read(NULL, folder, &run));
+    assert_int_equal(run->setting_count, 1);
+    assert_string_equal(run->settings[0].value, "4");
+    assert_int_equal(psgd__metrics_curve(run, "train loss")->count, 3);
+    assert_true(run->finished);
+    psgd__metrics_free(run);
+}
+
 static void bad_logs_get_a_sentence(void **state)
 {
     (void)state;
@@ -137,6 +154,7 @@ static void bad_logs_get_a_sentence(void **state)
     assert_int_equal(truncate(path, 0), 0);
     assert_fails(psgd__metrics_read(NULL, path, &run), PSGD_ERR_FORMAT, "is empty");
     assert_fails(psgd__metrics_resume(NULL, folder, 1, &log), PSGD_ERR_FORMAT, "not a metrics log");
+    assert_fails(psgd__metrics_replace_header(NULL, folder, &header), PSGD_ERR_FORMAT, "not a metrics log");
     append("{\"kind\":\"header\",\"version\":9,\"run\":\"a\",\"method\":\"b\"}\n");
     assert_fails(psgd__metrics_read(NULL, path, &run), PSGD_ERR_FORMAT, "version 9");
     assert_null(run);
@@ -169,6 +187,7 @@ int main(void)
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(an_unfinished_last_line_is_left_out),
         cmocka_unit_test(a_resumed_log_goes_on_after_its_step),
+        cmocka_unit_test(a_header_is_replaced_and_the_rest_stays),
         cmocka_unit_test(bad_logs_get_a_sentence),
         cmocka_unit_test(every_failed_allocation_is_an_error_without_a_leak),
     };

@@ -59,6 +59,9 @@ refuses 2 "did you mean --tolerance?" "$psgd" minimize rosenbrock --tolerence 1
 refuses 2 "there is no option momentum" "$psgd" minimize rosenbrock --momentum 0.5
 refuses 2 "below 1" "$psgd" minimize rosenbrock --method psgd --step 1
 refuses 2 "did you mean lbfgs?" "$psgd" minimize rosenbrock --compare lbfg
+refuses 2 "^psgd: there is no method foo; methods are minimize, gd, psgd-newton" "$psgd" minimize rosenbrock --method foo
+refuses 2 "^psgd: there is no method foo; methods are" "$psgd" minimize rosenbrock --compare gd:lr=1e-4,foo
+"$psgd" minimize rosenbrock --method gd 2>&1 | grep -q "a smaller --lr may help" || fail "gd diverges without a hint"
 refuses 2 "option=value" "$psgd" minimize rosenbrock --compare sgd:lr
 refuses 2 "needs one NAME" "$psgd" minimize
 refuses 1 "cannot load" "$psgd" minimize --function ./none.so

@@ -81,11 +81,19 @@ check(not re.search(r"(src|href)=.?(https?:)?//", text), "the page refers to not
 psgd_fails("no run has logged", runs, "--figure", os.path.join(folder, "figure"), "--metric", "train joy")
 psgd_fails("step, epoch or seconds", runs, "--figure", os.path.join(folder, "figure"), "--against", "hope")
 if shutil.which("gnuplot"):
-    subprocess.run([psgd, "report", runs, "--figure", os.path.join(folder, "figure"), "--against", "epoch"], check=True)
+    figure = os.path.join(folder, "figure")
+    drawn = subprocess.run([psgd, "report", runs, "--figure", figure, "--against", "epoch"], check=True,
+                           capture_output=True, text=True)
+    check(drawn.stderr == "", f"no warnings, but: {drawn.stderr}")
+    short = write_run("short", "one", "sgd", [1.0], at="short")
+    drawn_short = subprocess.run([psgd, "report", short, "--figure", os.path.join(folder, "short")], check=True,
+                                 capture_output=True, text=True)
+    check(drawn_short.stderr == "", f"no warnings of a short run, but: {drawn_short.stderr}")
     for task in ("language", "rosenbrock"):
         svg = open(os.path.join(folder, f"figure-{task}.svg"), encoding="utf-8").read()
         png = open(os.path.join(folder, f"figure-{task}.png"), "rb").read()
         check("training loss" in svg and png.startswith(b"\x89PNG"), f"a figure of {task}")
+        check(f"written: {figure}-{task}.svg, {figure}-{task}.png\n" in drawn.stdout, f"{task} is said to be written")
         check("<title>Gnuplot" not in svg and svg.count("<style>") == 1, f"the figure of {task} has a style, not gnuplot's title")
     named = os.path.join(folder, "named")
     for name in ("newton-scan-10", "fisher-diag", "lbfgs", "batch-norm", "newton-scan-10x", "fisher-tea"):

@@ -178,6 +178,9 @@ class Train(unittest.TestCase):
             self.assertIn("has made all of its steps, 6;", psgd("resume", run, *words))
         self.assertEqual((run / "metrics.jsonl").read_bytes(), kept)
         self.assertIn("epoch 3", psgd("resume", run, "--epochs", 3))
+        first, after = (json.loads(text.splitlines()[0]) for text in (kept, (run / "metrics.jsonl").read_bytes()))
+        first["settings"]["epochs"], first["defaults"]["total"] = "3", "9"  # steps of the cosine
+        self.assertEqual(after, first)
 
     def test_validation_samples_are_held_out_of_training(self):
         run = self.at / "run"
@@ -392,6 +395,17 @@ class Train(unittest.TestCase):
         packed.unlink()
         self.assertIn("neither t10k-labels-idx1-ubyte nor", psgd(*words, fails=1))
 
+    def test_mistakes_are_told_with_what_would_do(self):
+        nowhere = self.at / "nowhere"
+        for verb in ("resume", "eval", "generate"):
+            self.assertIn(f"{nowhere} is not the folder of a run: it has no checkpoint.psgd", psgd(verb, nowhere, fails=1))
+        self.assertIn("there is no model 'mpl'; models are logistic, mlp", psgd("train", "mpl", "--data", "xor", fails=2))
+        self.assertIn("; methods are psgd, sgd", psgd("train", "mlp", "--data", "xor", "--optimizer", "foo", fails=2))
+        self.assertIn("15 x 15 with --size small", psgd("train", "alexnet", "--data", "digits", fails=2))
+        self.assertIn("2 dimensions\n", psgd("train", "lenet5", "--data", "xor", fails=2))
+        self.assertIn("1 dimension\n", psgd("train", "lenet5", "--data", "logit", fails=2))
+        self.assertIn("group as below, lr 0.5\n", psgd("train", "logistic", "--data", "logit", "--lr", 0.5, "--dry-run"))
+
     def test_csv_files(self):
         table = self.at / "table.csv"
         words = ["train", "logistic", "--data", f"csv:{table}", "--batch", 10, "--epochs", 1]
@@ -399,10 +413,24 @@ class Train(unittest.TestCase):
         self.assertIn("2 classes, samples of [2]", psgd(*words, "--dry-run"))
         psgd(*words)
         table.write_text("".join(f"{i / 40},{i % 3},{i / 10}\n" for i in range(40)))  # y is a number
+        self.assertIn("regression, 1 output, samples of [2]", psgd(*words, "--dry-run"))
         self.assertNotIn("error", psgd(*words, "--optimizer", "sgd", "--lr", 0.01))
+        table.write_text("".join(f"{i},{i % 3},{100 + 100 * (i % 2)}\n" for i in range(40)))
+        gaps = "labels go up to 200 but only 2 of the 201 classes occur"
+        self.assertIn(gaps, psgd(*words, "--dry-run"))
+        self.assertIn(gaps, psgd(*words, "--steps", 1))
+        self.assertIn("a batch of 50 is more than the 36 training samples", psgd(*words, "--batch", 50, fails=2))
+        self.assertIn("; --batch 36 or fewer", psgd(*words, "--batch", 50, fails=2))
+        table.write_text("\ufeff1,2,0\n" * 20)
+        self.assertIn("line 2, column 1: '\ufeff1' is not a number", psgd(*words, fails=1))
         for content, sentence in (("1,2,0\n1,2\n", "line 2 has 2 values; expected 3"),
-                                  ("1,2,0\n1,x,0\n", "line 2 has something that is not a finite number"),
-                                  ("", "no line of values"), ("1,2,0\n1,nan,0\n", "line 2")):
+                                  ("1,2,0\n1,x,0\n", "line 2, column 2: 'x' is not a number\n"),
+                                  ("1,2,0\n1,2,A\n", "line 2, column 3: 'A' is not a number; labels are numbers, 0, 1"),
+                                  ("1,,1\n1,2,0\n", "line 1, column 2 is empty"),
+                                  ("x,2,1\n1,2,0\n", "line 1, column 1: 'x' is not a number"),
+                                  ("1,5;2,5;0\n", "line 1 has both ',' and ';'; fields are separated by commas"),
+                                  ("a;b;c\n1,5;2,5;0\n", "line 2 has both ',' and ';'"),
+                                  ("", "no line of values"), ("1,2,0\n1,nan,0\n", "line 2, column 2: 'nan' is not finite")):
             table.write_text(content)
             self.assertIn(sentence, psgd(*words, fails=1))
 

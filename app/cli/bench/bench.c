@@ -49,7 +49,7 @@ static psgd_status run(const cli_args *args)
     PSGD_TRY(cli_dtype(args, &settings.dtype));
     if (clock && !strcmp(clock, "processor")) {
         if (psgd_threads() > 1) {
-            return cli_wrong_use("--clock processor adds up threads; run it with OMP_NUM_THREADS=1");
+            return cli_wrong_use("--clock processor adds up threads; run it with PSGD_NUM_THREADS=1");
         }
         bench_use_processor_time();
     } else if (clock && strcmp(clock, "wall")) {
@@ -83,7 +83,8 @@ const cli_verb verb_bench = {
     .more =
         "Times are medians, with the 10th and 90th percentile in brackets. Bytes and flops are the minimum that an\n"
         "op needs; the last column compares with the limits of the machine, measured between the runs. Working\n"
-        "sets below 64 MB may fit a cache and are not compared. Threads: OMP_NUM_THREADS.\n",
+        "sets below 64 MB may fit a cache and are not compared. Threads: PSGD_NUM_THREADS,\n"
+        "else OMP_NUM_THREADS.\n",
     .example = "  psgd bench groups --spec diag --shape 1000x100 --quick\n",
     .run = run,
 };

@@ -198,7 +198,7 @@ psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted)
 
 static void add_shape(text *to, bool any_first, int ndim, const int64_t *shape)
 {
-    psgd__text_add(to, any_first ? "(any" : "(");
+    psgd__text_add(to, any_first ? "(T" : "(");
     for (int m = 0; m < ndim; m++) {
         psgd__text_add(to, "%s%lld", m || any_first ? ", " : "", (long long)shape[m]);
     }
@@ -216,8 +216,9 @@ psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *
     text has = {.context = npy->context}, wanted = {.context = npy->context};
     add_shape(&has, false, npy->ndim, npy->shape);
     add_shape(&wanted, true, ndim, shape);
-    psgd_status status = psgd__fail(PSGD_ERR_FORMAT, "%s has shape %s, not %s", npy->path, has.failed ? "?" : has.chars,
-                                    wanted.failed ? "?" : wanted.chars);
+    psgd_status status = psgd__fail(PSGD_ERR_FORMAT, "%s has shape %s, not %s for T tensors%s", npy->path,
+                                    has.failed ? "?" : has.chars, wanted.failed ? "?" : wanted.chars,
+                                    npy->ndim == ndim ? "; add a first axis to a single one" : "");
     psgd__text_free(&has);
     psgd__text_free(&wanted);
     return status;

@@ -31,7 +31,7 @@ psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psg
 /* Reads everything once and refuses the first number that is not finite, or not as the wanted type. */
 psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted);
 
-/* Refuses a shape other than (any, shape[0], .., shape[ndim - 1]); *first is then the first size. */
+/* Refuses a shape other than (T, shape[0], .., shape[ndim - 1]); *first is then the first size. */
 psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first);
 
 /* Fills dtype, swapped, ndim, shape and count from the header, a Python dictionary with the keys descr, fortran_order
