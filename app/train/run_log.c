@@ -87,7 +87,6 @@ static void find_defaults(const trainer *self, default_list *to)
 {
     psgd_option_info option;
     const train_config *config = &self->config;
-    const char *method = psgd__config_method(config);
     bool fits = psgd_optimizer_precond(self->optimizer, 0) != NULL;
     for (int i = 0; psgd__option_at(psgd__train_options, psgd__train_option_count, i, &option); i++) {
         add_default(to, &option, config->own_list);
@@ -95,7 +94,7 @@ static void find_defaults(const trainer *self, default_list *to)
     for (int i = 0; psgd__option_at(psgd__model_options, psgd__model_option_count, i, &option); i++) {
         add_default(to, &option, config->model_list);
     }
-    for (int i = 0; psgd_optimizer_option(method, i, &option); i++) {
+    for (int i = 0; psgd_optimizer_setting(self->optimizer, i, &option); i++) {
         if (fits || !of_preconditioner(option.name)) add_default(to, &option, config->optimizer);
     }
 }

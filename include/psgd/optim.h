@@ -88,6 +88,10 @@ int psgd_optimizer_tile_owner(const psgd_optimizer *optimizer, int tensor, int t
  * default depends on it have none. 0 also for an unknown method. */
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
 
+/* The same with the value that this optimizer has in place of the default: given, or by defaults, which also depend on
+ * the number of parameters, the option defaults and a delay. */
+int psgd_optimizer_setting(const psgd_optimizer *optimizer, int index, psgd_option_info *option);
+
 /* What the method, with its options, takes besides gradients. */
 int psgd_optimizer_uses_products(const psgd_optimizer *optimizer);    /* 1: Hessian-vector products, on some steps */
 int64_t psgd_optimizer_pairs(const psgd_optimizer *optimizer);        /* the pairs (v, h) of such a step */

@@ -307,6 +307,31 @@ int psgd__option_at(const option_row *rows, int count, int index, psgd_option_in
     return 1;
 }
 
+void psgd__option_in_force(const option_row *row, const void *settings, psgd_option_info *option)
+{
+    const char *at = (const char *)settings + row->offset;
+    char *to = option->default_value;
+    double number = 0, before;
+    switch (row->kind) {
+    case OPTION_FLAG:
+        snprintf(to, sizeof option->default_value, "%s", *(const bool *)at ? "yes" : "no");
+        return;
+    case OPTION_CHOICE:
+        snprintf(to, sizeof option->default_value, "%s", row->choices[*(const int *)(const void *)at]);
+        return;
+    case OPTION_NUMBER:
+        number = *(const double *)(const void *)at;
+        break;
+    case OPTION_COUNT:
+        number = (double)*(const int64_t *)(const void *)at;
+        break;
+    default:
+        return;
+    }
+    if (psgd__parse_number(to, &before) && before == number) return; /* as a person wrote it */
+    psgd__print(to, sizeof option->default_value, "%.10g", number);
+}
+
 void psgd__option_value(text *to, const psgd_option_info *option)
 {
     static const char *const types[] = {"X", "N", "yes|no", "", "TEXT"};

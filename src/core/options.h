@@ -47,6 +47,9 @@ const char *psgd__options_find(const psgd_options *options, const char *name);
 /* Describes the row at index: returns 1, or 0 past the last row. */
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);
 
+/* Replaces the default by the value that the settings have, where the two differ. A text stays. */
+void psgd__option_in_force(const option_row *row, const void *settings, psgd_option_info *option);
+
 /* Sets one option, with the same errors. */
 psgd_status psgd__option_set(const option_table *tables, int table_count, const char *name, const char *value);
 

@@ -62,6 +62,15 @@ int psgd_optimizer_option(const char *method, int index, psgd_option_info *optio
     return 1;
 }
 
+int psgd_optimizer_setting(const psgd_optimizer *self, int index, psgd_option_info *option)
+{
+    int own = psgd__optim_option_count;
+    if (!self || !psgd_optimizer_option(self->kind->name, index, option)) return 0;
+    psgd__option_in_force(index < own ? &psgd__optim_options[index] : &psgd__precond_options[index - own],
+                          index < own ? (const void *)&self->settings : (const void *)&self->settings.fit, option);
+    return 1;
+}
+
 static psgd_status check_settings(const method_kind *kind, const optim_settings *set)
 {
     if (!kind->fits) return PSGD_OK;

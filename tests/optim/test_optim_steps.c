@@ -335,6 +335,50 @@ static void few_parameters_are_fitted_more_often(void **state)
     }
 }
 
+static void assert_setting(const psgd_optimizer *o, const char *name, const char *value)
+{
+    psgd_option_info option;
+    for (int i = 0; psgd_optimizer_setting(o, i, &option); i++) {
+        if (strcmp(option.name, name) != 0) continue;
+        assert_string_equal(option.default_value, value);
+        return;
+    }
+    fail_msg("there is no setting %s", name);
+}
+
+/* Given, of few parameters or of many, the paper's, with a delay. */
+static void settings_in_force_are_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method, *options;
+        int64_t n;
+        const char *expected[8]; /* names and values */
+    } cases[] = {
+        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "1", "warmup", "0", "momentum", "0.5"}},
+        {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25", "clip-relative", "1"}},
+        {"psgd-fisher", "", 129, {"lr", "0.007", "clip-relative", "20", "warmup", "20", "check", "yes"}},
+        {"psgd-newton", "", 128, {"probe", "preconditioned", "update-floor", "0.25", "lr", "0.08"}},
+        {"psgd-newton", "defaults=paper", 128, {"lr", "0.01", "step", "0.01", "init", "scale"}},
+        {"psgd-newton", "delay=2", 129, {"update-every", "4", "criterion", "newton", "probe", "mixed"}},
+        {"adam", "", 3, {"lr", "0.001", "beta1", "0.9"}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        psgd_tensor tensor = {.spec = "diag", .ndim = 1, .shape = &cases[k].n};
+        psgd_options *options;
+        psgd_optimizer *o;
+        assert_ok(psgd_options_create(NULL, &options));
+        assert_ok(psgd_options_parse(options, cases[k].options));
+        assert_ok(psgd_optimizer_create(NULL, cases[k].method, 1, &tensor, PSGD_F64, options, &o));
+        for (int i = 0; i < 8 && cases[k].expected[i]; i += 2) {
+            assert_setting(o, cases[k].expected[i], cases[k].expected[i + 1]);
+        }
+        psgd_optimizer_free(o);
+        psgd_options_free(options);
+    }
+    assert_int_equal(psgd_optimizer_setting(NULL, 0, &(psgd_option_info){0}), 0);
+}
+
 /* loss - first > 10^4 (1 + |first|), or not finite. */
 static void divergence_is_relative_to_the_start(void **state)
 {
@@ -360,6 +404,7 @@ int main(void)
         cmocka_unit_test(schedules_of_both_step_sizes),
         cmocka_unit_test(updates_with_a_probability),
         cmocka_unit_test(few_parameters_are_fitted_more_often),
+        cmocka_unit_test(settings_in_force_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
