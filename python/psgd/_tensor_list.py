@@ -40,14 +40,8 @@ _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from st
 _FIT = _keywords(lib.psgd_precond_option)
 
 
-FEW = 128  # parameters in all, OPTIM_FEW of the C core, for which some defaults are others
-_FISHER_OF_FEW = 0.03
-
-
-def default_lr(method: str, criterion: str, parameters: int = FEW + 1, paper: bool = False) -> float:
+def default_lr(method: str, criterion: str) -> float:
     """The learning rate of a method for which none is given."""
-    if method == "psgd" and criterion == "fisher" and parameters <= FEW and not paper:
-        return _FISHER_OF_FEW
     name = f"psgd-{criterion}" if method == "psgd" and criterion in ("newton", "fisher") else method
     values = {info.name: info.default_value for info in options_of(partial(lib.psgd_optimizer_option, c_text(name, "method")))}
     return float(values.get(b"lr", b"0.01"))

@@ -33,11 +33,10 @@ static const method_default defaults[] = {
     {"psgd-newton", "update-anneal", "150"},
     {"psgd-newton", "update-floor", "0.07"},
     {"psgd-newton", "clip-relative", "2"},
-    {"psgd-fisher", "lr", "0.007"},
-    {"psgd-fisher", "warmup", "20"},
+    {"psgd-fisher", "lr", "0.03"},
     {"psgd-fisher", "update-anneal", "500"},
     {"psgd-fisher", "update-floor", "0.1"},
-    {"psgd-fisher", "clip-relative", "20"},
+    {"psgd-fisher", "clip-relative", "0.5"},
     {"psgd-fisher", "momentum", "0.9"},
 };
 
@@ -72,19 +71,15 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
- * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
- * parameters of any size, and bounded by it. */
+/* Where the parameters are few, a fit costs little more than what surrounds it and P is soon that of the whole Hessian:
+ * fits stay more frequent, v has covariance P, and steps may be longer. */
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
-    static const char *const newton[][2] = {
+    static const char *const few[][2] = {
         {"probe", "preconditioned"}, {"clip-relative", "8"}, {"warmup", "0"}, {"update-floor", "0.25"}};
-    static const char *const fisher[][2] = {{"lr", "0.03"}, {"clip-relative", "1"}, {"warmup", "0"}};
     static const char *const scheduling[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    bool is_newton = set->fit.criterion == CRITERION_NEWTON;
-    const char *const(*few)[2] = is_newton ? newton : fisher;
-    int count = is_newton ? 4 : 3;
-    if (set->defaults != DEFAULTS_TUNED) return PSGD_OK;
+    int count = 4;
+    if (set->fit.criterion != CRITERION_NEWTON || set->defaults != DEFAULTS_TUNED) return PSGD_OK;
     for (int i = 0; i < 4; i++) {
         if (psgd__options_find(options, scheduling[i])) count = 3;
     }

@@ -355,9 +355,9 @@ static void settings_in_force_are_told(void **state)
         int64_t n;
         const char *expected[8]; /* names and values */
     } cases[] = {
-        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "1", "warmup", "0", "momentum", "0.5"}},
-        {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25", "clip-relative", "1"}},
-        {"psgd-fisher", "", 129, {"lr", "0.007", "clip-relative", "20", "warmup", "20", "check", "yes"}},
+        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "0.5", "momentum", "0.5"}},
+        {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25"}},
+        {"psgd-fisher", "", 129, {"update-floor", "0.1", "warmup", "0", "check", "yes"}},
         {"psgd-newton", "", 128, {"probe", "preconditioned", "update-floor", "0.25", "lr", "0.08"}},
         {"psgd-newton", "defaults=paper", 128, {"lr", "0.01", "step", "0.01", "init", "scale"}},
         {"psgd-newton", "delay=2", 129, {"update-every", "4", "criterion", "newton", "probe", "mixed"}},
