@@ -287,7 +287,7 @@ class Hostile(unittest.TestCase):
         for make in (os.mkfifo, lambda path: os.symlink("/dev/zero", path), os.mkdir):
             os.unlink(log)
             make(log)
-            self.refused("it is not a file", "resume", run, "--steps", 8)
+            self.refused("not a file", "resume", run, "--steps", 8)
             new = self.path("new")
             os.mkdir(new)
             os.rename(log, os.path.join(new, "metrics.jsonl"))
