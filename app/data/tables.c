@@ -6,6 +6,7 @@
  * entry, of variance 1, plus noise of deviation 0.1. oscillator: angular frequency w, damping z and time t, each
  * uniform and scaled to (-1, 1); y is the displacement exp(-z w t) cos(sqrt(1 - z^2) w t). */
 #include "core/rng.h"
+#include "core/text.h"
 #include "data/source.h"
 
 #include <math.h>
@@ -140,9 +141,10 @@ static psgd_status logit_open(const source_request *request, source **opened)
     long long features = 50;
     double spread = 0;
     const char *argument = request->argument;
-    int end = 0;
+    int end = 0, comma = 0;
     bool good = !argument || (sscanf(argument, "%18lld%n", &features, &end) == 1 && !argument[end]) ||
-                (sscanf(argument, "%18lld,%lf%n", &features, &spread, &end) == 2 && !argument[end]);
+                (sscanf(argument, "%18lld,%n", &features, &comma) == 1 && comma > 0 &&
+                 psgd__parse_number(argument + comma, &spread)); /* not by the locale, as %lf is */
     if (!good || features < 1 || features > MAX_FEATURES || !(spread >= 0 && spread <= 10)) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
                           "'%s' is not FEATURES,SPREAD with 1 to %d features and a spread of 0 to 10", argument,
