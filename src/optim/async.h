@@ -100,6 +100,7 @@ typedef struct optim_async {
     pthread_mutex_t lock;
     pthread_cond_t wake, changed; /* for workers: something to do or to quit; for the caller: something was done */
     pid_t process;                /* that the threads are in */
+    struct optim_async *next;     /* of all that have workers */
     bool quit, fitting;
     async_request *requests; /* a ring */
     int *slot_lists;

@@ -1,11 +1,53 @@
 /* Workers sleep until there is a request. The fit of the oldest one comes first, then products in the order of steps.
  *
  * A child of a fork has the memory of its parent but none of its threads. What they had begun is begun again: a product
- * from its theta, a fit from the Q before it. */
+ * from its theta, a fit from the Q before it. A fork waits for the locks, so that no worker is between two changes that
+ * belong together. */
 #include "optim/async_worker.h"
 #include "optim/optim.h"
 
 #include <unistd.h>
+
+/* All that have workers, newest first; those of a parent as well. Taken before any of their own locks. */
+static pthread_mutex_t all_lock = PTHREAD_MUTEX_INITIALIZER;
+static optim_async *all;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&all_lock);
+    for (optim_async *async = all; async; async = async->next) pthread_mutex_lock(&async->lock);
+}
+
+static void after_fork(void)
+{
+    for (optim_async *async = all; async; async = async->next) pthread_mutex_unlock(&async->lock);
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, after_fork, after_fork);
+}
+
+static void forget(const optim_async *async)
+{
+    pthread_mutex_lock(&all_lock);
+    for (optim_async **at = &all; *at; at = &(*at)->next) {
+        if (*at == async) {
+            *at = async->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&all_lock);
+}
+
+static void remember(optim_async *async)
+{
+    pthread_mutex_lock(&all_lock);
+    async->next = all;
+    all = async;
+    pthread_mutex_unlock(&all_lock);
+}
 
 static async_request *request_at(const optim_async *async, int i)
 {
@@ -69,10 +111,14 @@ static void run_worker(void *data)
 
 static psgd_status start(optim_async *async)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    forget(async);
     pthread_mutex_init(&async->lock, NULL);
     pthread_cond_init(&async->wake, NULL);
     pthread_cond_init(&async->changed, NULL);
     async->process = getpid();
+    remember(async);
     for (int w = 0; w < async->worker_count; w++) {
         async_worker *worker = &async->workers[w];
         worker->started = la_pool_start(worker->pool, run_worker, worker);
@@ -103,6 +149,7 @@ void psgd__async_join_workers(optim_async *async)
 
 void psgd__async_stop_workers(optim_async *async)
 {
+    forget(async);
     if (async->process != getpid()) return; /* never started, or left behind by a fork */
     psgd__async_join_workers(async);
     pthread_mutex_destroy(&async->lock);
