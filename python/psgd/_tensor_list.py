@@ -40,8 +40,19 @@ _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from st
 _FIT = _keywords(lib.psgd_precond_option)
 
 
-def default_lr(method: str, criterion: str) -> float:
+# As of_few of the C core: the defaults of psgd for so few parameters in all.
+FEW = 128
+OF_FEW: Dict[str, Dict[str, Any]] = {
+    "newton": {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25},
+    "fisher": {"lr": 0.03, "clip-relative": 1.0, "clip-rms": 0.0, "warmup": 0},
+}
+
+
+def default_lr(method: str, criterion: str, parameters: int = FEW + 1, paper: bool = False) -> float:
     """The learning rate of a method for which none is given."""
+    few = OF_FEW.get(criterion, {}) if method == "psgd" and parameters <= FEW and not paper else {}
+    if "lr" in few:
+        return float(few["lr"])
     name = f"psgd-{criterion}" if method == "psgd" and criterion in ("newton", "fisher") else method
     values = {info.name: info.default_value for info in options_of(partial(lib.psgd_optimizer_option, c_text(name, "method")))}
     return float(values.get(b"lr", b"0.01"))

@@ -127,10 +127,9 @@ class PSGD(torch.optim.Optimizer):
             if name not in KEYWORDS:
                 near = [_SYNONYMS[name]] if name in _SYNONYMS else get_close_matches(name, KEYWORDS, 1)
                 raise TypeError(f"PSGD has no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
-        if lr is None:
-            lr = default_lr(method, criterion)
+        self._lr_by_default = lr is None
         defaults = dict(
-            lr=lr, group=group, criterion=criterion, precond_step=precond_step, momentum=momentum,
+            lr=default_lr(method, criterion) if lr is None else lr, group=group, criterion=criterion, precond_step=precond_step, momentum=momentum,
             weight_decay=weight_decay, clip=clip, update_every=update_every, hv=hv, fold_bias=fold_bias, joint=joint,
             operator=operator, seed=seed, method=method, backend=backend, **options,
         )  # fmt: skip
@@ -173,6 +172,10 @@ class PSGD(torch.optim.Optimizer):
         # torch wants names in all param groups or in none
         given = param_group.get("param_names")
         param_group["param_names"] = names if names is not None else given or [""] * len(tensors)
+        if self._lr_by_default and "lr" not in param_group:
+            set_to = {**self.defaults, **param_group}
+            count, paper = sum(each.numel() for each in tensors), set_to.get("defaults") == "paper"
+            param_group["lr"] = default_lr(set_to["method"], set_to["criterion"], count, paper)
         super().add_param_group(param_group)
         try:
             self._lists += self._lists_of(self.param_groups[-1], self._lists)
@@ -256,7 +259,7 @@ class PSGD(torch.optim.Optimizer):
             raise TypeError("an optimizer on groups of a context cannot be pickled; use its state_dict")
         return {
             "defaults": self.defaults, "param_groups": self.param_groups, "_skipped": self._skipped, "note": self.note,
-            "state": self._saved_state(),
+            "state": self._saved_state(), "_lr_by_default": self._lr_by_default,
         }  # fmt: skip
 
     def __setstate__(self, state: Dict[str, Any]) -> None:

@@ -39,7 +39,8 @@ def test_rounding_does_not_overflow(half):
 def test_small_steps_are_not_lost(half, backend):
     """500 steps of 4e-5 from 1, where the spacing of bfloat16 is 2^-8."""
     weight = torch.nn.Parameter(torch.ones(512, dtype=half))
-    opt = psgd.torch.PSGD([weight], 4e-5, group="identity", criterion="fisher", momentum=0, clip_relative=0, backend=backend)
+    plain = dict(momentum=0, clip_relative=0, clip_rms=0, warmup=0)
+    opt = psgd.torch.PSGD([weight], 4e-5, group="identity", criterion="fisher", backend=backend, **plain)
     for _ in range(500):
         weight.grad = torch.ones(512, dtype=half)
         opt.step()

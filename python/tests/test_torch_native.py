@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (Debian: p
 import psgd.torch  # noqa: E402
 from psgd._lib import lib  # noqa: E402
 from psgd._options import options_of  # noqa: E402
-from psgd._tensor_list import KEYWORDS  # noqa: E402
+from psgd._tensor_list import FEW, KEYWORDS  # noqa: E402
 from psgd.native.composites import FAMILIES, LEAVES  # noqa: E402
 from psgd.native.fit import RULES, NativeFit  # noqa: E402
 from psgd.native.philox import PROBE, Stream  # noqa: E402
@@ -348,3 +348,19 @@ def test_a_value_that_is_refused_later_changes_nothing():
             opt.param_groups[0]["momentum"] = 0.5
         ends.append(train(opt, net, 2))
     assert torch.equal(*ends)
+
+
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+@pytest.mark.parametrize("size", [FEW, FEW + 1])
+def test_defaults_are_those_of_the_core(criterion, size):
+    """Those for few parameters and those for more, the learning rate among them."""
+    ends = []
+    for backend in ("c", "native"):
+        weight = torch.nn.Parameter(torch.linspace(0.1, 2, size, dtype=torch.float64))
+        opt = psgd.torch.PSGD([weight], group="diag", criterion=criterion, backend=backend)
+        for _ in range(40):
+            opt.step(lambda: (weight**4).sum())
+        ends.append((weight.detach(), opt.param_groups[0]["lr"]))
+    assert torch.allclose(ends[0][0], ends[1][0], rtol=1e-9)
+    expected = {"newton": 0.08, "fisher": 0.03 if size == FEW else 0.008}[criterion]
+    assert ends[0][1] == ends[1][1] == expected

@@ -33,10 +33,12 @@ static const method_default defaults[] = {
     {"psgd-newton", "update-anneal", "150"},
     {"psgd-newton", "update-floor", "0.07"},
     {"psgd-newton", "clip-relative", "2"},
-    {"psgd-fisher", "lr", "0.03"},
+    {"psgd-fisher", "lr", "0.008"},
+    {"psgd-fisher", "warmup", "20"},
     {"psgd-fisher", "update-anneal", "500"},
     {"psgd-fisher", "update-floor", "0.1"},
-    {"psgd-fisher", "clip-relative", "0.5"},
+    {"psgd-fisher", "clip-relative", "20"},
+    {"psgd-fisher", "clip-rms", "0.3"},
     {"psgd-fisher", "momentum", "0.9"},
 };
 
@@ -71,22 +73,34 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* Where the parameters are few, a fit costs little more than what surrounds it and P is soon that of the whole Hessian:
- * fits stay more frequent, v has covariance P, and steps may be longer. */
+/* Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
+ * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
+ * parameters of any size, and bounded by it. */
+static const method_default of_few[] = {
+    {"psgd-newton", "probe", "preconditioned"},
+    {"psgd-newton", "clip-relative", "8"},
+    {"psgd-newton", "warmup", "0"},
+    {"psgd-newton", "update-floor", "0.25"},
+    {"psgd-fisher", "lr", "0.03"},
+    {"psgd-fisher", "clip-relative", "1"},
+    {"psgd-fisher", "clip-rms", "0"},
+    {"psgd-fisher", "warmup", "0"},
+};
+enum { OF_FEW = sizeof of_few / sizeof *of_few };
+
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
 {
-    static const char *const few[][2] = {
-        {"probe", "preconditioned"}, {"clip-relative", "8"}, {"warmup", "0"}, {"update-floor", "0.25"}};
     static const char *const scheduling[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    int count = 4;
-    if (set->fit.criterion != CRITERION_NEWTON || set->defaults != DEFAULTS_TUNED) return PSGD_OK;
-    for (int i = 0; i < 4; i++) {
-        if (psgd__options_find(options, scheduling[i])) count = 3;
-    }
     option_table table = {psgd__optim_options, psgd__optim_option_count, set};
-    for (int i = 0; i < count; i++) {
-        if (psgd__options_find(options, few[i][0])) continue;
-        PSGD_TRY(psgd__option_set(&table, 1, few[i][0], few[i][1]));
+    bool scheduled = false;
+    if (set->defaults != DEFAULTS_TUNED) return PSGD_OK;
+    for (int i = 0; i < 4; i++) scheduled |= psgd__options_find(options, scheduling[i]) != NULL;
+    for (int i = 0; i < OF_FEW; i++) {
+        const method_default *d = &of_few[i];
+        bool other = strcmp(d->method, own_name(set->fit.criterion)) != 0;
+        if (other || psgd__options_find(options, d->option)) continue;
+        if (scheduled && !strcmp(d->option, "update-floor")) continue;
+        PSGD_TRY(psgd__option_set(&table, 1, d->option, d->value));
     }
     return PSGD_OK;
 }

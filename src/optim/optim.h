@@ -71,7 +71,7 @@ extern const int psgd__optim_option_count;
 const char *psgd__optim_default(const char *method, int type, bool paper, const char *option);
 bool psgd__optim_by_method(const char *option); /* whether it does for some method */
 
-/* Newton's defaults for at most OPTIM_FEW parameters in all take the place of those for more. */
+/* The defaults for at most OPTIM_FEW parameters in all take the place of those for more. */
 psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set);
 
 /* Settings from defaults and a list of options, which may be NULL. */

@@ -353,12 +353,14 @@ static void settings_in_force_are_told(void **state)
     static const struct {
         const char *method, *options;
         int64_t n;
-        const char *expected[8]; /* names and values */
+        const char *expected[10]; /* names and values */
     } cases[] = {
-        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "0.5", "momentum", "0.5"}},
+        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "1", "clip-rms", "0", "momentum", "0.5"}},
+        {"psgd-fisher", "update-every=2", 128, {"clip-rms", "0", "warmup", "0", "update-floor", "0.1"}},
         {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25"}},
-        {"psgd-fisher", "", 129, {"update-floor", "0.1", "warmup", "0", "check", "yes"}},
+        {"psgd-fisher", "", 129, {"update-floor", "0.1", "lr", "0.008", "clip-rms", "0.3", "check", "yes"}},
         {"psgd-newton", "", 128, {"probe", "preconditioned", "update-floor", "0.25", "lr", "0.08"}},
+        {"psgd-newton", "update-anneal=9", 128, {"clip-relative", "8", "update-floor", "0.07"}},
         {"psgd-newton", "defaults=paper", 128, {"lr", "0.01", "step", "0.01", "init", "scale"}},
         {"psgd-newton", "delay=2", 129, {"update-every", "4", "criterion", "newton", "probe", "mixed"}},
         {"adam", "", 3, {"lr", "0.001", "beta1", "0.9"}},
@@ -370,7 +372,7 @@ static void settings_in_force_are_told(void **state)
         assert_ok(psgd_options_create(NULL, &options));
         assert_ok(psgd_options_parse(options, cases[k].options));
         assert_ok(psgd_optimizer_create(NULL, cases[k].method, 1, &tensor, PSGD_F64, options, &o));
-        for (int i = 0; i < 8 && cases[k].expected[i]; i += 2) {
+        for (int i = 0; i < 10 && cases[k].expected[i]; i += 2) {
             assert_setting(o, cases[k].expected[i], cases[k].expected[i + 1]);
         }
         psgd_optimizer_free(o);

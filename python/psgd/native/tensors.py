@@ -17,7 +17,7 @@ from .._errors import FormatError, UnsupportedError
 from .._lib import lib
 from .._options import options_of
 from .._sharded import own_part
-from .._tensor_list import refuse_values
+from .._tensor_list import FEW, OF_FEW, refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .leaves import peak
@@ -26,8 +26,6 @@ from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
 
 READ_EVERY = 64
-# As OPTIM_FEW of the C core: Newton's defaults for so few parameters.
-_FEW, _OF_FEW = 128, {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25}
 _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
@@ -106,7 +104,7 @@ class NativeList:
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
         named = {self.keywords[keyword] for keyword, value in given.items() if value is not None}
-        if made["criterion"] == "newton" and sum(math.prod(unit.shape) for unit in self.units) <= _FEW:
+        if sum(math.prod(unit.shape) for unit in self.units) <= FEW:
             self._follow_few(made, named)
         self._follow_delay(made, named)
         for option, instead in _NEVER.items():
@@ -132,7 +130,7 @@ class NativeList:
     def _follow_few(self, made: Dict[str, Any], named: Set[str]) -> None:
         if made["defaults"] == "paper":
             return
-        for option, value in _OF_FEW.items():
+        for option, value in OF_FEW[made["criterion"]].items():
             if option not in named and not (option in _SCHEDULE and _SCHEDULE & named):
                 made[option] = value
 
