@@ -29,7 +29,7 @@ static int paper_method(const char *method, char *words, size_t room)
 {
     static const char *const groups[] = {"diag", "scan", "scaw"};
     char criterion[8] = "", group[8] = "", rest[2] = "";
-    int every = 1, found = sscanf(method, "%7[a-z]-%7[a-z]-%d%1s", criterion, group, &every, rest);
+    int every = 1, found = sscanf(method, "%7[a-z]-%7[a-z]-%9d%1s", criterion, group, &every, rest);
     int is_newton = !strcmp(criterion, "newton"), known = 0;
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) known = known || !strcmp(group, groups[i]);
     if (!known || (!is_newton && strcmp(criterion, "fisher") != 0)) return 0;

@@ -22,7 +22,7 @@ from .precond import Preconditioner
 Bytes = Union[bytes, bytearray]
 SHARED = -1  # the index of the state that is no tensor's own: counters, and a joint preconditioner
 _KNOWN_AS = {"decay": "weight_decay", "apply": "operator"}
-_OWN = ("group", "joint", "first-tensor")  # made from what the caller says, not passed on
+_OWN = ("group", "joint", "first-tensor", "parameters")  # made from what the caller says, not passed on
 
 
 def keyword_of(option: str) -> str:
@@ -119,9 +119,13 @@ class TensorList:
     native = sharded = False
     key = "tensor"  # of the bytes in a state_dict
 
-    def __init__(self, group: Dict[str, Any], units: Sequence[Unit], first: int, context: Optional[Context]) -> None:
-        """first: the index of the first tensor among those of all lists, so that no two of them draw the same v."""
+    def __init__(
+        self, group: Dict[str, Any], units: Sequence[Unit], first: int, parameters: int, context: Optional[Context]
+    ) -> None:
+        """first: the index of the first tensor among those of all lists, so that no two of them draw the same v.
+        parameters: of all lists together."""
         self.group, self.units, self.first, self.context = group, list(units), first, context
+        self.parameters = parameters
         self.streams = 1 if group["joint"] else len(units)  # of random numbers
         self.views: Dict[int, Preconditioner] = {}
         self.pointers = Pointers(len(units))
@@ -138,7 +142,7 @@ class TensorList:
         options = {KEYWORDS[keyword]: value for keyword, value in self.seen.items()}
         options["apply"] = options["apply"].lower() if isinstance(options["apply"], str) else options["apply"]
         options["rows"] = options["rows"] or "lazy"
-        options.update({"joint": joint, "first-tensor": self.first})
+        options.update({"joint": joint, "first-tensor": self.first, "parameters": self.parameters})
         if joint:
             options["group"] = group["group"]
         self.handle = create(group["method"], self.units, options, self.context)

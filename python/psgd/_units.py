@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from fnmatch import fnmatchcase
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -80,8 +80,18 @@ def param_groups_of(params: Any) -> List[Any]:
     if not listed:
         raise ValueError("there are no parameters to optimize")
     if isinstance(listed[0], dict):
-        return listed
+        return [_repeatable(each) for each in listed]
     return [{"params": listed}]
+
+
+def _repeatable(group: Any) -> Any:
+    once = isinstance(group, dict) and isinstance(group.get("params"), Iterator)
+    return {**group, "params": list(group["params"])} if once else group
+
+
+def count_parameters(groups: Sequence[Any]) -> int:
+    found = [names_and_tensors(each["params"])[1] for each in groups if isinstance(each, dict) and "params" in each]
+    return sum(each.numel() for tensors in found for each in tensors if isinstance(each, Tensor))
 
 
 def names_and_tensors(params: Any) -> Tuple[Optional[List[str]], List[Tensor]]:

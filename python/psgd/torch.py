@@ -26,7 +26,7 @@ from ._products import Products
 from ._replicas import Replicas
 from ._sharded import is_sharded
 from ._tensor_list import KEYWORDS, SHARED, TensorList, choose_specs, default_lr, keyword_of
-from ._units import GroupChoice, Unit, check_patterns, is_native, is_offloaded, make_units, names_and_tensors, param_groups_of, shards_for
+from ._units import GroupChoice, Unit, check_patterns, count_parameters, is_native, is_offloaded, make_units, names_and_tensors, param_groups_of, shards_for
 from .context import Context, finish
 from .native.offload import OffloadList
 from .native.sharded import ShardedList
@@ -134,7 +134,9 @@ class PSGD(torch.optim.Optimizer):
             operator=operator, seed=seed, method=method, backend=backend, **options,
         )  # fmt: skip
         self._start(context, Replicas(process_group))
-        super().__init__(param_groups_of(params), defaults)
+        groups = param_groups_of(params)
+        self._parameters = count_parameters(groups)  # which defaults depend on; those of groups that are added later do not
+        super().__init__(groups, defaults)
         check_patterns(self.param_groups)
         self.state = _State()
 
@@ -174,8 +176,8 @@ class PSGD(torch.optim.Optimizer):
         param_group["param_names"] = names if names is not None else given or [""] * len(tensors)
         if self._lr_by_default and "lr" not in param_group:
             set_to = {**self.defaults, **param_group}
-            count, paper = sum(each.numel() for each in tensors), set_to.get("defaults") == "paper"
-            param_group["lr"] = default_lr(set_to["method"], set_to["criterion"], count, paper)
+            paper = set_to.get("defaults") == "paper"
+            param_group["lr"] = default_lr(set_to["method"], set_to["criterion"], self._parameters, paper)
         super().add_param_group(param_group)
         try:
             self._lists += self._lists_of(self.param_groups[-1], self._lists)
@@ -202,12 +204,12 @@ class PSGD(torch.optim.Optimizer):
             if offloaded and shards is not None:
                 raise UnsupportedError('backend="offload" is for parameters that are not sharded')
             if shards is not None:
-                lists.append(ShardedList(group, units, shards, first, KEYWORDS, partial(choose_specs, group)))
+                lists.append(ShardedList(group, units, shards, first, self._parameters, KEYWORDS, partial(choose_specs, group)))
             elif native:
                 kind = OffloadList if offloaded else NativeList
-                lists.append(kind(group, units, first, KEYWORDS, partial(choose_specs, group)))
+                lists.append(kind(group, units, first, self._parameters, KEYWORDS, partial(choose_specs, group)))
             else:
-                lists.append(TensorList(group, units, first, self._context))
+                lists.append(TensorList(group, units, first, self._parameters, self._context))
         return lists
 
     def preconditioner(self, param: Tensor) -> Preconditioner:
@@ -259,7 +261,7 @@ class PSGD(torch.optim.Optimizer):
             raise TypeError("an optimizer on groups of a context cannot be pickled; use its state_dict")
         return {
             "defaults": self.defaults, "param_groups": self.param_groups, "_skipped": self._skipped, "note": self.note,
-            "state": self._saved_state(), "_lr_by_default": self._lr_by_default,
+            "state": self._saved_state(), "_lr_by_default": self._lr_by_default, "_parameters": self._parameters,
         }  # fmt: skip
 
     def __setstate__(self, state: Dict[str, Any]) -> None:
@@ -267,6 +269,8 @@ class PSGD(torch.optim.Optimizer):
             self._start(None, Replicas(None))
         old: Tuple[Any, List[Any]] = (self.__dict__.get("param_groups"), self._lists)
         super().__setstate__(state)
+        self.__dict__.setdefault("_lr_by_default", False)  # pickled by a version without these
+        self.__dict__.setdefault("_parameters", count_parameters(self.param_groups))
         try:
             self._refuse_other_state()
             lists: List[Any] = []

@@ -423,7 +423,7 @@ def test_every_option_of_the_library_is_a_keyword():
         option, default = info.name.decode(), info.default_value.decode()
         keyword = {"decay": "weight_decay", "apply": "operator"}.get(option, option.replace("-", "_"))
         keyword = "precond_" + keyword if keyword.startswith("step") else keyword
-        if option in ("first-tensor", "group"):  # the optimizer's own business; choose_spec
+        if option in ("first-tensor", "parameters", "group"):  # the optimizer's own business; choose_spec
             continue
         value = {0: float, 1: int, 2: lambda word: word == "yes"}.get(info.type, str)(default)
         opt = PSGD([torch.nn.Parameter(torch.ones(3))], **{keyword: value})

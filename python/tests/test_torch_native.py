@@ -364,3 +364,20 @@ def test_defaults_are_those_of_the_core(criterion, size):
     assert torch.allclose(ends[0][0], ends[1][0], rtol=1e-9)
     expected = {"newton": 0.08, "fisher": 0.03 if size == FEW else 0.008}[criterion]
     assert ends[0][1] == ends[1][1] == expected
+
+
+@pytest.mark.parametrize("backend", ["c", "native"])
+def test_defaults_depend_on_the_parameters_of_all_groups(backend):
+    """A small param group of a large model takes its defaults from the model."""
+    ends = []
+    for others in (0, 10 * FEW):
+        torch.manual_seed(0)
+        weight, more = torch.nn.Parameter(torch.ones(10)), torch.nn.Parameter(torch.ones(others))
+        groups = [{"params": iter([weight])}] + ([{"params": more, "lr": 0.5}] if others else [])
+        opt = psgd.torch.PSGD(groups, backend=backend)
+        for _ in range(2):
+            weight.grad, more.grad = torch.ones(10), torch.ones(others)
+            opt.step()
+        ends.append((opt.param_groups[0]["lr"], float((1 - weight.detach()).norm())))
+    assert [rate for rate, _ in ends] == [0.03, 0.008]
+    assert ends[1][1] < ends[0][1] / 20  # its first steps are those of a warm-up

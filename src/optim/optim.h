@@ -54,7 +54,7 @@ typedef struct optim_settings {
     int64_t delay, workers, worker_threads;
     bool delay_free;
     double update_probability, update_floor;
-    int64_t seed, first_tensor, max_skipped;
+    int64_t seed, first_tensor, parameters, max_skipped;
     bool check;
     int64_t memory, inverse_every, cg_iterations;
     double cg_tolerance, power;

@@ -104,6 +104,9 @@ const option_row psgd__optim_options[] = {
     {"seed", OPTION_COUNT, FIELD(seed), "0", .min = 0, .max = 9.3e18, .help = "of v and of random updates"},
     {"first-tensor", OPTION_COUNT, FIELD(first_tensor), "0", .min = 0, .max = 1e15,
      .help = "added to the index of a tensor when v is drawn: for optimizers that share a seed"},
+    {"parameters", OPTION_COUNT, FIELD(parameters), "0", .min = 0, .max = 9e18,
+     .help = "parameters in all, which some defaults depend on, where this optimizer has only a part of them; 0: its "
+             "own"},
     {"defaults", OPTION_CHOICE, FIELD(defaults), "tuned", .choices = defaults,
      .help = "psgd: of all options that are not set; paper: no momentum, limit or schedule but those asked for"},
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .min = 0, .max = 1e15,

@@ -363,6 +363,8 @@ static void settings_in_force_are_told(void **state)
         {"psgd-newton", "update-anneal=9", 128, {"clip-relative", "8", "update-floor", "0.07"}},
         {"psgd-newton", "defaults=paper", 128, {"lr", "0.01", "step", "0.01", "init", "scale"}},
         {"psgd-newton", "delay=2", 129, {"update-every", "4", "criterion", "newton", "probe", "mixed"}},
+        {"psgd-newton", "parameters=129", 128, {"clip-relative", "2", "probe", "mixed", "warmup", "20"}},
+        {"psgd-fisher", "parameters=128", 129, {"lr", "0.03", "warmup", "0"}},
         {"adam", "", 3, {"lr", "0.001", "beta1", "0.9"}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {

@@ -69,11 +69,14 @@ class NativeList:
         group: Dict[str, Any],
         units: Sequence[Unit],
         first: int,
+        parameters: int,
         keywords: Mapping[str, str],
         choose: Callable[[Sequence[Unit]], List[str]],
     ) -> None:
-        """keywords: the C name of each option; choose: gives every unit a spec, as the C core does."""
+        """parameters: of all lists together; keywords: the C name of each option; choose: gives every unit a spec, as
+        the C core does."""
         self.group, self.units, self.first, self.keywords = group, list(units), first, keywords
+        self.parameters = parameters
         self.streams = len(units)
         self.device, self.dtype = units[0].params[0].device, units[0].dtype
         self.steps, self.taken = [0] * len(units), torch.zeros(len(units), device=self.device)
@@ -104,7 +107,7 @@ class NativeList:
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
         named = {self.keywords[keyword] for keyword, value in given.items() if value is not None}
-        if sum(math.prod(unit.shape) for unit in self.units) <= FEW:
+        if self.parameters <= FEW:
             self._follow_few(made, named)
         self._follow_delay(made, named)
         for option, instead in _NEVER.items():
