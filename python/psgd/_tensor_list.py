@@ -44,7 +44,7 @@ _FIT = _keywords(lib.psgd_precond_option)
 FEW = 128
 OF_FEW: Dict[str, Dict[str, Any]] = {
     "newton": {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25},
-    "fisher": {"lr": 0.03, "clip-relative": 1.0, "clip-rms": 0.0, "warmup": 0},
+    "fisher": {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0},
 }
 
 

@@ -82,7 +82,7 @@ static const method_default of_few[] = {
     {"psgd-newton", "warmup", "0"},
     {"psgd-newton", "update-floor", "0.25"},
     {"psgd-fisher", "lr", "0.03"},
-    {"psgd-fisher", "clip-relative", "1"},
+    {"psgd-fisher", "clip-relative", "0.5"},
     {"psgd-fisher", "clip-rms", "0"},
     {"psgd-fisher", "warmup", "0"},
 };

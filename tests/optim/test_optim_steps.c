@@ -355,7 +355,10 @@ static void settings_in_force_are_told(void **state)
         int64_t n;
         const char *expected[10]; /* names and values */
     } cases[] = {
-        {"psgd-fisher", "momentum=0.5", 128, {"lr", "0.03", "clip-relative", "1", "clip-rms", "0", "momentum", "0.5"}},
+        {"psgd-fisher",
+         "momentum=0.5",
+         128,
+         {"lr", "0.03", "clip-relative", "0.5", "clip-rms", "0", "momentum", "0.5"}},
         {"psgd-fisher", "update-every=2", 128, {"clip-rms", "0", "warmup", "0", "update-floor", "0.1"}},
         {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25"}},
         {"psgd-fisher", "", 129, {"update-floor", "0.1", "lr", "0.008", "clip-rms", "0.3", "check", "yes"}},
