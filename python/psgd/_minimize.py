@@ -361,7 +361,7 @@ def _settings(group: Any, options: Any, tol: Any) -> Dict[str, Any]:
 
 def _message(outcome: int) -> str:
     text = lib.psgd_outcome_text(outcome).decode()
-    return text.replace("psgd_check_gradient, or psgd minimize --check, names", "psgd.check_gradient names")
+    return str(text.replace("psgd_check_gradient, or psgd minimize --check, names", "psgd.check_gradient names"))
 
 
 def _outcome(x: np.ndarray, result: _Result, problem: _Problem) -> "OptimizeResult":
