@@ -116,13 +116,13 @@ def methods(author_file):
     found = {"PSGD, newton": (newton, [None]), "PSGD, fisher": (fisher, [None]),
              "AdamW": (adamw, [3e-4, 1e-3, 3e-3, 1e-2, 3e-2])}  # fmt: skip
     if hasattr(torch.optim, "Muon"):
-        found["Muon"] = (muon, [3e-3, 1e-2, 3e-2])
+        found["Muon"] = (muon, [3e-3, 1e-2, 3e-2, 1e-1])
     if installed("pytorch_optimizer"):
-        found["SOAP"] = (soap, [1e-3, 3e-3, 1e-2])
+        found["SOAP"] = (soap, [1e-3, 3e-3, 1e-2, 3e-2])
     if author_file:
         module = load(author_file)
-        found["author, KronNewton"] = (author(module, "KronNewton"), [3e-3, 1e-2, 3e-2])
-        found["author, KronWhiten"] = (author(module, "KronWhiten"), [3e-4, 1e-3, 3e-3])
+        found["author, KronNewton"] = (author(module, "KronNewton"), [1e-2, 3e-2, 1e-1, 3e-1])
+        found["author, KronWhiten"] = (author(module, "KronWhiten"), [1e-3, 3e-3, 1e-2, 3e-2])
     found["L-BFGS"] = (lbfgs, [None])
     warnings.filterwarnings("ignore", module="pytorch_optimizer")
     return found
