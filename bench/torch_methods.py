@@ -81,7 +81,7 @@ def soap(task, rate):
 
 
 def lbfgs(task, rate):
-    return Lbfgs(task, torch.optim.LBFGS(task.net.parameters(), max_iter=1, history_size=20, line_search_fn="strong_wolfe"))
+    return Lbfgs(task, torch.optim.LBFGS(task.net.parameters(), max_iter=1, max_eval=25, history_size=20, line_search_fn="strong_wolfe"))
 
 
 def newton(task, rate):
