@@ -11,6 +11,7 @@ thread each, so that results do not depend on the number of cores; --jobs runs s
 import argparse
 import concurrent.futures
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -73,8 +74,13 @@ def records(folder):
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def diverged(folder):
+    log = Path(f"{folder}.log")
+    return log.exists() and "diverged" in log.read_text(encoding="utf-8")
+
+
 def finished(folder):
-    return any(r["kind"] == "final" for r in records(folder))
+    return diverged(folder) or any(r["kind"] == "final" for r in records(folder))
 
 
 def run(psgd, folder, words):
@@ -87,7 +93,9 @@ def run(psgd, folder, words):
             words = [psgd, "resume", str(folder)] if started else [psgd, "train", *words, "--out", str(folder)]
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(f"{folder}.log", "a", encoding="utf-8") as log:
-            subprocess.run(words, check=True, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="1"))
+            done = subprocess.run(words, stdout=log, stderr=log, env=dict(os.environ, OMP_NUM_THREADS="1"))
+        if done.returncode and not diverged(folder):
+            raise SystemExit(f"experiments.py: {folder}.log tells why a run failed")
     return records(folder)
 
 
@@ -147,7 +155,8 @@ def xor(args):
 
 
 def final(found, name):
-    return next(r[name] for r in found if r["kind"] == "final" and name in r)
+    """1 where the run has diverged."""
+    return next((r[name] for r in found if r["kind"] == "final" and name in r), 1.0)
 
 
 def cifar(args):
@@ -170,7 +179,7 @@ def cifar(args):
         for rate in sorted({mu, best[m]}):
             own = [found for name, found in done.items() if name.endswith(f"-{rate:g}/{m}")]
             scores = [100 * (1 - final(found, "test_error")) for found in own]
-            losses = [[r["loss"] for r in found if r.get("split") == "train"][-1] for found in own]
+            losses = [([r["loss"] for r in found if r.get("split") == "train"] or [math.nan])[-1] for found in own]
             said = "the paper's" if rate == mu else "the best of five"
             print(f"| {m} | {rate:g}, {said}{' and the best of five' if mu == best[m] else ''} | "
                   f"{', '.join(f'{s:.1f}' for s in scores)} | {statistics.mean(scores):.1f} ± {(max(scores) - min(scores)) / 2:.1f} | "
@@ -189,6 +198,10 @@ def main():
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="mnist, cifar: these rows only")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side [1]")
     args = parser.parse_args()
+    known = {"mnist": MNIST, "cifar": CIFAR, "xor": ()}[args.experiment]
+    for name in args.methods or []:
+        if name not in known:
+            parser.error(f"there is no row {name}; rows are {', '.join(known) or 'all of xor'}")
     {"mnist": mnist, "xor": xor, "cifar": cifar}[args.experiment](args)
 
 
