@@ -258,7 +258,15 @@ class TensorList:
         at, found = self.pointers, False
         self.kept: List[Tensor] = []  # what the pointers of sparse gradients point to
         self.copied: List[int] = []  # units whose parameters are not contiguous in one array
+        whole = not products and not self.group.get("maximize")
         for i, unit in enumerate(self.units):
+            if whole and len(unit.params) == 1:  # the shortest way for the usual case
+                p, grad = unit.params[0], unit.params[0].grad
+                if grad is not None and unit.lies_as_needed(grad) and unit.lies_as_needed(p):
+                    at.theta[i], at.gradient[i] = p.data_ptr(), grad.data_ptr()
+                    at.rows[i] = at.h[i] = None
+                    found = True
+                    continue
             grads = [p.grad for p in unit.params]
             at.rows[i] = at.gradient[i] = at.h[i] = None
             if all(grad is None for grad in grads):

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor
 
 from ._errors import SpecError
-from ._sharded import Shards, is_sharded, own_part, shards_of, whole
+from ._sharded import Shards, own_part, shards_of, whole
 from .context import Context
 from .group import Group
 from .native.rounding import HALVES
+
+_PLAIN = (Tensor, torch.nn.Parameter)  # no subclass, such as DTensor
 
 GroupChoice = Union[None, str, Mapping[str, str], Callable[[str, Tuple[int, ...]], str]]
 
@@ -50,12 +52,19 @@ class Unit:
         parts = [whole] if len(self.params) == 1 else [whole[:, :-1], whole[:, -1]]
         return [part.reshape(param.shape) for part, param in zip(parts, self.params)]
 
+    def lies_as_needed(self, tensor: Tensor) -> bool:
+        """Whether the C optimizer can read and write the tensor where it is."""
+        return (
+            type(tensor) in _PLAIN and tensor.dtype is self.array_dtype and tensor.is_cpu
+            and tensor.layout is torch.strided and tensor.is_contiguous()
+        )  # fmt: skip
+
     def gather(self, lists: Sequence[Sequence[Optional[Tensor]]], what: str, negate: bool = False) -> Tensor:
         """Tensors in the shapes of the parameters as contiguous arrays: the tensor itself where it is one already, else
         a copy. None counts as zeros."""
         first = lists[0][0]
         if len(lists) == 1 and len(self.params) == 1 and first is not None and not negate:
-            if first.is_contiguous() and first.dtype is self.array_dtype and first.is_cpu and not is_sharded(first):
+            if self.lies_as_needed(first):
                 return first
         room, views = self.array(what, len(lists))
         for parts, tensors in zip(views, lists):

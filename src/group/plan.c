@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 64, LONG_INPUT = 300 };
+enum { MAX_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 64, LONG_SIDE = 300 };
 enum { DEFAULT_BUDGET = 4, SMALL_PROBLEM = 1 << 16 };
 
 typedef struct candidate {
@@ -106,13 +106,13 @@ static double triangles(int ndim, const int64_t *shape, unsigned mask)
     return sum;
 }
 
-/* Whether mode i may have a triangle. The side of the inputs sees as many fibres as there are outputs; where these are
- * few, and the side is long, a triangle is fitted to noise for hundreds of updates and norm does better. */
+/* Whether mode i may have a triangle. A side sees as many fibres as the tensor has elements along the other modes;
+ * where these are fewer than its entries, and it is long, a triangle is fitted to noise for hundreds of updates, and a
+ * diagonal does better at a fraction of the cost. */
 static bool may_mix(const psgd_plan *self, int ndim, const int64_t *shape, int i)
 {
     int64_t n = shape[i], fibres = product_of(ndim, shape) / n;
-    bool few = i > 0 && i + 1 == ndim && n > LONG_INPUT && n > fibres;
-    return n > 1 && n <= self->settings.max_factor && !few;
+    return n > 1 && n <= self->settings.max_factor && (n <= LONG_SIDE || n <= fibres);
 }
 
 /* Masks from the richest down: all subsets of the modes that may have a triangle, or for many modes those that leave

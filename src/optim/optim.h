@@ -99,6 +99,7 @@ typedef struct part {
     int64_t steps, taken;  /* that it took part in: all, and those that were not skipped */
     bool present, due;     /* on this step: it has a gradient; its preconditioner is to be fitted */
     bool fitted;           /* on this step */
+    double factor;         /* of its direction, on this step: from clip-rms */
     int64_t rows_max;      /* in a row-sparse gradient; 0: there are none */
     void *packed;          /* [1 + state_size / n][rows_max][n / shape[0]]: parameters and state of those rows */
     const psgd_rows *rows; /* while a step runs on packed: n and state are then those of the rows */

@@ -96,10 +96,13 @@ static double clip_relative(psgd_optimizer *self, void *const *theta, double nor
 {
     double count = 0, energy = 0, *first = &self->now.first_rms;
     for (int i = 0; i < self->part_count; i++) {
+        if (self->parts[i].present) count += (double)self->parts[i].n;
+    }
+    double least = self->settings.clip_relative * *first * sqrt(count); /* whatever theta is now */
+    if (*first >= 0 && norm <= least) return 1;
+    for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        if (!p->present) continue;
-        count += (double)p->n;
-        energy += la_dot(p->n, theta[i], theta[i]);
+        if (p->present) energy += la_dot(p->n, theta[i], theta[i]);
     }
     double rms = sqrt(energy / count);
     if (*first < 0) *first = rms > 0 ? rms : norm / sqrt(count);
@@ -107,25 +110,26 @@ static double clip_relative(psgd_optimizer *self, void *const *theta, double nor
     return norm > limit ? limit / norm : 1;
 }
 
-/* Clips d and returns the factor that the joint limit asks for. */
-static double clip(psgd_optimizer *self, void *const *theta)
+/* Clips d of one tensor: its elements at once, its root mean square by a factor of the step that is to come. Adds the
+ * squares of what is left to *energy. Returns a bound of |d|, which is not finite where d is not. */
+static double clip_tensor(const optim_settings *set, part *p, real *d, double *energy)
+{
+    if (set->clip_element > 0) {
+        double max = (double)la_max_abs(p->n, d);
+        if (!isfinite(max)) return max; /* the clamp would hide it */
+        la_clamp(p->n, (real)set->clip_element, d);
+    }
+    double squares = la_dot(p->n, d, d), rms = sqrt(squares / fmax(1, (double)p->n));
+    if (set->clip_rms > 0 && rms > set->clip_rms) p->factor = set->clip_rms / rms;
+    *energy += squares * p->factor * p->factor;
+    return isfinite(squares) ? sqrt(squares) : (double)la_max_abs(p->n, d); /* squares may overflow where d does not */
+}
+
+/* The factor that the joint limits ask for. */
+static double clip(psgd_optimizer *self, void *const *theta, double norm)
 {
     const optim_settings *set = &self->settings;
-    double energy = 0;
-    for (int i = 0; i < self->part_count; i++) {
-        const part *p = &self->parts[i];
-        if (!p->present || p->n == 0) continue;
-        real *d = (real *)self->direction + p->from;
-        if (set->clip_element > 0) la_clamp(p->n, (real)set->clip_element, d);
-        double squares = la_dot(p->n, d, d);
-        double rms = sqrt(squares / (double)p->n);
-        if (set->clip_rms > 0 && rms > set->clip_rms) {
-            la_scale(p->n, (real)(set->clip_rms / rms), d);
-            squares *= set->clip_rms / rms * (set->clip_rms / rms);
-        }
-        energy += squares;
-    }
-    double limit = set->clip * (set->clip_by == CLIP_SQRT ? sqrt((double)self->total) : 1), norm = sqrt(energy);
+    double limit = set->clip * (set->clip_by == CLIP_SQRT ? sqrt((double)self->total) : 1);
     double factor = limit > 0 && norm > limit ? limit / norm : 1;
     return set->clip_relative > 0 && norm > 0 ? factor * clip_relative(self, theta, norm * factor) : factor;
 }
@@ -133,22 +137,25 @@ static double clip(psgd_optimizer *self, void *const *theta)
 /* theta <- keep theta - rate d for all tensors, d from the buffer. */
 static psgd_status apply(psgd_optimizer *self, step_rule rule, void *const *theta)
 {
-    double max = 0;
+    bool clipped = clips(&self->settings);
+    double max = 0, energy = 0;
     for (int i = 0; i < self->part_count; i++) {
-        const part *p = &self->parts[i];
+        part *p = &self->parts[i];
         if (!p->present) continue;
-        double here = (double)la_max_abs(p->n, (real *)self->direction + p->from);
+        real *d = (real *)self->direction + p->from;
+        p->factor = 1;
+        double here = clipped ? clip_tensor(&self->settings, p, d, &energy) : (double)la_max_abs(p->n, d);
         if (!isfinite(here)) return psgd__optim_skip(self, "the direction of %s is not finite", p->name);
         if (here > max) max = here;
     }
-    if (clips(&self->settings)) rule.rate = (real)((double)rule.rate * clip(self, theta));
-    if (!((double)rule.rate * max <= (double)REAL_MAX / 4)) {
-        return psgd__optim_skip(self, "the step would overflow");
-    }
+    double rate = (double)rule.rate * (clipped ? clip(self, theta, sqrt(energy)) : 1);
+    if (!(rate * max <= (double)REAL_MAX / 4)) return psgd__optim_skip(self, "the step would overflow");
     rule.l2 = 0;
     for (int i = 0; i < self->part_count; i++) {
         const part *p = &self->parts[i];
-        if (p->present) la_step(p->n, &rule, (real *)self->direction + p->from, NULL, NULL, theta[i], theta[i]);
+        if (!p->present) continue;
+        rule.rate = (real)(rate * p->factor);
+        la_step(p->n, &rule, (real *)self->direction + p->from, NULL, NULL, theta[i], theta[i]);
     }
     return PSGD_OK;
 }
