@@ -13,7 +13,8 @@ elseif(PSGD_BLAS_ARCHIVES)
   set(PSGD_BLAS_UNUSED la/matrix/no_blas.c)
   find_path(LAPACKE_INCLUDE lapacke.h)
   find_path(CBLAS_INCLUDE cblas.h)
-  set(PSGD_BLAS_TARGETS ${PSGD_BLAS_ARCHIVES} "-Wl,--exclude-libs,ALL" m) # their symbols are not ours to export
+  # Their symbols are not ours to export. The name of the core is a weak symbol, which takes nothing out of an archive.
+  set(PSGD_BLAS_TARGETS ${PSGD_BLAS_ARCHIVES} "-Wl,--exclude-libs,ALL" "-Wl,--undefined=openblas_get_corename" m)
 elseif(PSGD_BLAS MATCHES "^(auto|openblas)$")
   set(PSGD_BLAS_UNUSED la/matrix/no_blas.c)
   find_library(LAPACKE_LIBRARY lapacke)

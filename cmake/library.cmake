@@ -40,7 +40,7 @@ function(psgd_add_layers)
   check_c_compiler_flag("-Werror -fstack-clash-protection" PSGD_HAVE_STACK_CLASH)
   if(PSGD_HAVE_STACK_CLASH)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/src/la/matrix/small_blas.c
-                                ${PROJECT_SOURCE_DIR}/src/la/matrix/no_blas.c PROPERTIES
+                                ${PROJECT_SOURCE_DIR}/src/la/matrix/own_blas.c PROPERTIES
                                 COMPILE_OPTIONS -fstack-clash-protection)
   endif()
   foreach(layer ${PSGD_LAYERS})

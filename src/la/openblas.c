@@ -5,14 +5,18 @@
 #include "la/openblas.h"
 
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <strings.h>
 
+#pragma weak openblas_get_corename
 #pragma weak openblas_get_parallel
 #pragma weak openblas_get_num_threads
 #pragma weak openblas_set_num_threads
 #pragma weak openblas_set_num_threads_local
 #pragma weak omp_get_max_threads
 #pragma weak omp_set_num_threads
+char *openblas_get_corename(void);
 int openblas_get_parallel(void);
 int openblas_get_num_threads(void);
 void openblas_set_num_threads(int threads);
@@ -89,4 +93,30 @@ void psgd__blas_leave(int before)
     } else if (openblas_get_num_threads && openblas_set_num_threads) {
         leave_process();
     }
+}
+
+/* The names of driver/others/dynamic.c in OpenBLAS; a build for one core says them in capitals. */
+static bool runs_without_avx(void)
+{
+    static const char *const cores[] = {"Katmai",       "Coppermine", "Northwood",  "Prescott", "Banias", "Atom",
+                                        "Core2",        "Penryn",     "Dunnington", "Nehalem",  "Athlon", "Opteron",
+                                        "Opteron_SSE3", "Barcelona",  "Nano",       "Bobcat",   "Generic"};
+    const char *core = openblas_get_corename ? openblas_get_corename() : NULL;
+    for (size_t i = 0; core && i < sizeof cores / sizeof cores[0]; i++) {
+        if (!strcasecmp(core, cores[i])) return true;
+    }
+    return false;
+}
+
+/* Two threads that race find the same. */
+bool psgd__blas_is_slow(void)
+{
+    enum { UNKNOWN, FAST, SLOW };
+    static _Atomic int known;
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    if (answer == UNKNOWN) {
+        answer = runs_without_avx() ? SLOW : FAST;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == SLOW;
 }

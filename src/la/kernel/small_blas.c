@@ -163,6 +163,29 @@ ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
         _mm512_storeu_ps(y + (i + 12) * y_ld, _mm512_shuffle_f32x4(b[i + 4], b[i + 12], 0xdd));
     }
 }
+#elif defined(__AVX512F__)
+ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
+{
+    __m512d a[8], b[8];
+#pragma GCC unroll 4
+    for (int i = 0; i < 8; i += 2) {
+        __m512d even = _mm512_loadu_pd(x + i * x_ld), odd = _mm512_loadu_pd(x + (i + 1) * x_ld);
+        a[i] = _mm512_unpacklo_pd(even, odd);
+        a[i + 1] = _mm512_unpackhi_pd(even, odd);
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        b[i] = _mm512_shuffle_f64x2(a[i], a[i + 2], 0x88);
+        b[i + 2] = _mm512_shuffle_f64x2(a[i], a[i + 2], 0xdd);
+        b[i + 4] = _mm512_shuffle_f64x2(a[i + 4], a[i + 6], 0x88);
+        b[i + 6] = _mm512_shuffle_f64x2(a[i + 4], a[i + 6], 0xdd);
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        _mm512_storeu_pd(y + i * y_ld, _mm512_shuffle_f64x2(b[i], b[i + 4], 0x88));
+        _mm512_storeu_pd(y + (i + 4) * y_ld, _mm512_shuffle_f64x2(b[i], b[i + 4], 0xdd));
+    }
+}
 #else
 ALWAYS_INLINE void transpose(const real *x, int64_t x_ld, real *y, int64_t y_ld)
 {

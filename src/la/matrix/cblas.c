@@ -1,10 +1,12 @@
-/* serial.h and la_invert by CBLAS and LAPACK. A row-major matrix is its transpose in column-major: to the inverse,
- * singular values and symmetric matrices that makes no difference. */
-#include "la/matrix/serial.h"
+/* serial.h and la_invert by CBLAS and LAPACK, or by own_blas.h where CBLAS is slow. A row-major matrix is its transpose
+ * in column-major: to the inverse, singular values and symmetric matrices that makes no difference. */
+#include "la/array/dispatch.h"
 #include "la/matrix/blas.h"
+#include "la/matrix/own_blas.h"
 #include "la/openblas.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -27,9 +29,19 @@ static CBLAS_UPLO uplo(bool lower)
     return lower ? CblasLower : CblasUpper;
 }
 
+/* Neither the kernels nor those of OpenBLAS change while a process runs, so its products keep their bits. */
+static bool ours_are_faster(void)
+{
+    return strcmp(la_kernel()->isa, "portable") != 0 && psgd__blas_is_slow();
+}
+
 void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
 {
+    if (ours_are_faster()) {
+        own_gemm(ta, tb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+        return;
+    }
     int before = psgd__blas_enter();
     BLAS(gemm)
     (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
@@ -39,6 +51,10 @@ void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, 
 void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
                  real *C, int64_t ldc)
 {
+    if (ours_are_faster()) {
+        own_syrk(lower, transpose, n, k, alpha, A, lda, beta, C, ldc);
+        return;
+    }
     int before = psgd__blas_enter();
     BLAS(syrk)
     (CblasRowMajor, uplo(lower), trans(transpose), (int)n, (int)k, alpha, A, (int)lda, beta, C, (int)ldc);
@@ -47,6 +63,10 @@ void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, c
 
 void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X, int64_t ldx)
 {
+    if (ours_are_faster()) {
+        own_tri(op, rows, columns, X, ldx);
+        return;
+    }
     int before = psgd__blas_enter();
     (op->solve ? BLAS(trsm) : BLAS(trmm))(CblasRowMajor, op->right ? CblasRight : CblasLeft, uplo(op->lower),
                                           trans(op->transpose), CblasNonUnit, (int)rows, (int)columns, 1, op->T,

@@ -1,112 +1,30 @@
-/* serial.h and la_invert without BLAS and LAPACK: products and triangles by the kernels of small_blas.h, the rest by
- * rotations and elimination in plain loops. */
+/* serial.h and la_invert without BLAS and LAPACK: products and triangles by own_blas.h, the rest by rotations and
+ * elimination in plain loops. */
 #include "la/array/dispatch.h"
 #include "la/matrix/blas.h"
-#include "la/matrix/serial.h"
-#include "la/matrix/small_blas.h"
+#include "la/matrix/own_blas.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { LINE = 64, BAND = 96, MAX_SWEEPS = 60, PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real) };
+enum { MAX_SWEEPS = 60 };
 
 void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc)
 {
-    for (int64_t i = 0; i < m && (k == 0 || (beta != 0 && beta != 1)); i++) {
-        for (int64_t j = 0; j < n; j++) C[i * ldc + j] = beta == 0 ? 0 : beta * C[i * ldc + j];
-    }
-    for (int64_t from = 0; from < k; from += LA_BLOCK_MAX) {
-        const real *a = A + (ta ? from * lda : from), *b = B + (tb ? from : from * ldb);
-        la_factors f = {ta, tb, m, n, smaller(LA_BLOCK_MAX, k - from), a, lda, b, ldb};
-        la_block_gemm(&f, alpha, from > 0 || beta != 0, C, ldc);
-    }
+    own_gemm(ta, tb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-/* In bands of rows; of the other triangle the square on the diagonal is written as well. */
 void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
                  real *C, int64_t ldc)
 {
-    int64_t step = transpose ? 1 : lda;
-    for (int64_t i = 0; i < n; i += BAND) {
-        int64_t rows = smaller(BAND, n - i), left = lower ? 0 : i, width = lower ? i + rows : n - i;
-        serial_gemm(transpose, !transpose, rows, width, k, alpha, A + i * step, lda, A + left * step, lda, beta,
-                    C + i * ldc + left, ldc);
-    }
+    own_syrk(lower, transpose, n, k, alpha, A, lda, beta, C, ldc);
 }
 
-/* A triangle as it acts on fibres, and these: entry i of fibre j is x[i entry + j fibre]. */
-typedef struct action {
-    bool solve, right, turned; /* turned: entry (i, k) is T[k ldt + i] */
-    int64_t ldt, count, ldx;
-} action;
-
-static void small_triangle(const action *a, const la_tri *t, real *x)
-{
-    _Alignas(LINE) real P[PANEL_SIZE];
-    const la_kernels *k = la_kernel();
-    int64_t entry = a->right ? 1 : a->ldx, fibre = a->right ? a->ldx : 1;
-    for (int64_t from = 0; from < a->count; from += k->panel) {
-        int64_t width = smaller(k->panel, a->count - from);
-        k->panel_load(t->n, width, x + from * fibre, entry, fibre, P);
-        (a->solve ? k->tri_solve : k->tri_mul)(t, width, P);
-        k->panel_store(t->n, width, P, x + from * fibre, entry, fibre);
-    }
-}
-
-/* to <- to +- M from, M rows x columns. */
-static void add_rectangle(const action *a, const real *M, int64_t rows, int64_t columns, const real *from, real *to)
-{
-    real sign = a->solve ? -1 : 1;
-    if (a->right) {
-        serial_gemm(false, !a->turned, a->count, rows, columns, sign, from, a->ldx, M, a->ldt, 1, to, a->ldx);
-    } else {
-        serial_gemm(a->turned, false, rows, a->count, columns, sign, M, a->ldt, from, a->ldx, 1, to, a->ldx);
-    }
-}
-
-/* By halves: [M11 0; M21 M22] or [M11 M12; 0 M22]. A product needs the old values of what it reads, a solve the new. */
-static void triangle(const action *a, const la_tri *t, real *x)
-{
-    if (t->n <= LA_BLOCK_MAX) {
-        small_triangle(a, t, x);
-        return;
-    }
-    int64_t h = t->n / 2, g = t->n - h;
-    real *x2 = x + h * (a->right ? 1 : a->ldx);
-    la_tri first = *t, second = *t;
-    first.n = h;
-    second.n = g;
-    second.T += h * (t->row + t->column);
-    if (t->lower == a->solve) {
-        triangle(a, &first, x);
-    } else {
-        triangle(a, &second, x2);
-    }
-    if (t->lower) {
-        add_rectangle(a, t->T + h * t->row, g, h, x, x2);
-    } else {
-        add_rectangle(a, t->T + h * t->column, h, g, x2, x);
-    }
-    if (t->lower == a->solve) {
-        triangle(a, &second, x2);
-    } else {
-        triangle(a, &first, x);
-    }
-}
-
-/* The rows of X are multiplied from the right by what multiplies them as columns when transposed. */
 void serial_tri(const serial_tri_op *op, int64_t rows, int64_t columns, real *X, int64_t ldx)
 {
-    bool turned = op->transpose != op->right;
-    action a = {op->solve, op->right, turned, op->ldt, op->right ? rows : columns, ldx};
-    la_tri t = {.T = op->T,
-                .n = op->right ? columns : rows,
-                .row = turned ? 1 : op->ldt,
-                .column = turned ? op->ldt : 1,
-                .lower = op->lower != turned};
-    triangle(&a, &t, X);
+    own_tri(op, rows, columns, X, ldx);
 }
 
 static void swap(int64_t n, int64_t step, real *x, real *y)

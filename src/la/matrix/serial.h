@@ -1,6 +1,7 @@
 /* The products and factorisations that the rest of la/matrix is built on, each on one thread. Matrices are row-major.
  *
- * cblas.c calls CBLAS and LAPACK, no_blas.c is plain C; PSGD_BLAS chooses which of them is compiled. */
+ * cblas.c calls CBLAS and LAPACK, no_blas.c is plain C; PSGD_BLAS chooses which of them is compiled. Where CBLAS is
+ * slower than our kernels, the products and triangles of both are those of own_blas.c. */
 #ifndef PSGD_LA_MATRIX_SERIAL_H
 #define PSGD_LA_MATRIX_SERIAL_H
 
