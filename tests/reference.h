@@ -96,4 +96,11 @@ bool ref_invert(int64_t n, const double *A, double *inverse);
 double ref_spectral_norm(int64_t n, const double *A);
 void ref_kronecker(int64_t m, const double *A, int64_t n, const double *B, double *C); /* C <- A (x) B */
 
+/* reference_symmetric.c: symmetric matrices. */
+void ref_eigen(int64_t n, const double *A, double *values, double *U); /* A = U diag(values) U', ascending */
+void ref_power(int64_t n, const double *A, double power, double *B);   /* B <- A^power, A positive definite */
+
+/* P <- the positive definite solution of P A P = V: V^1/2 (V^1/2 A V^1/2)^-1/2 V^1/2. */
+void ref_matching(int64_t n, const double *A, const double *V, double *P);
+
 #endif
