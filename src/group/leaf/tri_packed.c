@@ -59,6 +59,19 @@ void psgd__tri_packed_apply(const tri *t, group_act act, view X)
     }
 }
 
+/* Reads the triangle once for each fibre. */
+void psgd__tri_packed_square(const tri *t, view X)
+{
+    int64_t n = t->base.n;
+    real *scratch = psgd__work_at(t->base.work, t->scratch), *y = scratch + n;
+    for (int64_t f = 0; f < view_fibres(X); f++) {
+        const real *x = lowrank_borrow(X, f, t->lower, scratch);
+        memset(y, 0, (size_t)n * sizeof(real));
+        la_kernel()->packed_square(n, t->base.q, x, y);
+        lowrank_return(X, f, t->lower, y);
+    }
+}
+
 /* Reads the triangle once for each pair of fibres. */
 void psgd__tri_packed_whiten(const tri *t, view A, view B)
 {
