@@ -81,6 +81,19 @@ void KERNEL(row_retract)(int64_t n, real c, real a, real b, real *restrict q, re
     }
 }
 
+void KERNEL(row_retract_four)(int64_t n, const real *x, const real *w, real *restrict q, int64_t ld, real *restrict s)
+{
+    real *s1 = s + ld, *s2 = s1 + ld, *s3 = s2 + ld;
+#pragma omp simd
+    for (int64_t j = 0; j < n; j++) {
+        s[j] += x[0] * q[j];
+        s1[j] += x[1] * q[j];
+        s2[j] += x[2] * q[j];
+        s3[j] += x[3] * q[j];
+        q[j] -= w[0] * s[j] + w[1] * s1[j] + w[2] * s2[j] + w[3] * s3[j];
+    }
+}
+
 void KERNEL(rows_retract)(int64_t n, real c, const real *a, const real *b, real *const *q, real *restrict s,
                           real *restrict t)
 {
