@@ -11,8 +11,8 @@
 static double update_probability(const optim_settings *set, int64_t step)
 {
     if (set->update_anneal == 0) return set->update_probability;
-    double done = fmin(1, (double)step / (double)set->update_anneal);
-    return set->update_probability * pow(set->update_floor, done);
+    double done = (double)step / (double)set->update_anneal;
+    return set->update_probability * (done < 1 ? pow(set->update_floor, done) : set->update_floor);
 }
 
 /* A joint preconditioner has the clock of the optimizer, any other that of its tensor. */

@@ -49,6 +49,7 @@ static psgd_status check_rows(const psgd_optimizer *self, int tensor, const psgd
 /* One tensor that has a gradient. */
 static psgd_status check_tensor(const psgd_optimizer *self, int i, const void *const *v, const void *const *h)
 {
+    if (v && h && (v[i] || !h[i])) return PSGD_OK;
     if (!psgd_optimizer_tensor_wants_product(self, i)) return PSGD_OK;
     if (!v || !h) {
         return psgd__fail(PSGD_ERR_ARGUMENT,
@@ -56,8 +57,7 @@ static psgd_status check_tensor(const psgd_optimizer *self, int i, const void *c
                           "criterion fisher, or bind an objective for finite differences",
                           (long long)self->now.step);
     }
-    return v[i] || !h[i] ? PSGD_OK
-                         : psgd__fail(PSGD_ERR_ARGUMENT, "there is an h but no v for %s", self->parts[i].name);
+    return psgd__fail(PSGD_ERR_ARGUMENT, "there is an h but no v for %s", self->parts[i].name);
 }
 
 /* Where v is integrated out, the joint fit has no v that could leave a tensor out. */

@@ -51,6 +51,9 @@ static void run_triangle(const la_kernels *k, int64_t n, arrays *x)
     k->rows_form(n, some, rows, x->b, x->f, x->value + 1);
     k->row_retract(n, (real)0.01, (real)0.6, (real)-0.8, x->a, x->b, x->f);
     k->rows_retract(n, (real)0.01, some, some + 0, own, x->b, x->f);
+    int64_t few = n < 600 ? n : 600;
+    k->row_retract_four(few, some, some + 0, x->a, few, x->h);
+    k->packed_square(n < 66 ? n : 66, x->a, x->c, x->g); /* 66 * 67 / 2 elements are there */
 }
 
 static void run_steps(const la_kernels *k, int64_t n, arrays *x)

@@ -217,8 +217,13 @@ static void packed_whiten(const group *self, view A, view B)
     psgd__tri_packed_whiten(as_tri(self), A, B);
 }
 
+static void packed_square(const group *self, view X)
+{
+    psgd__tri_packed_square(as_tri(self), X);
+}
+
 static const group_fused tri_fused = {.whiten = fused_whiten, .square = fused_square};
-static const group_fused packed_fused = {.whiten = packed_whiten};
+static const group_fused packed_fused = {.whiten = packed_whiten, .square = packed_square};
 
 #define TRI_OPS                                                                                                        \
     .reset = tri_reset, .act = tri_act, .size = tri_size, .elements = tri_elements, .cost = tri_cost,                  \

@@ -15,6 +15,7 @@ typedef struct tri {
 } tri;
 
 #define psgd__tri_packed_apply   PSGD_TYPED(psgd__tri_packed_apply)
+#define psgd__tri_packed_square  PSGD_TYPED(psgd__tri_packed_square)
 #define psgd__tri_packed_whiten  PSGD_TYPED(psgd__tri_packed_whiten)
 #define psgd__tri_packed_r_mul   PSGD_TYPED(psgd__tri_packed_r_mul)
 #define psgd__tri_packed_inside  PSGD_TYPED(psgd__tri_packed_inside)
@@ -27,6 +28,7 @@ static inline real *psgd__tri_row(const tri *t, int64_t i)
 }
 
 void psgd__tri_packed_apply(const tri *t, group_act act, view X);
+void psgd__tri_packed_square(const tri *t, view X);         /* X <- Q'QX */
 void psgd__tri_packed_whiten(const tri *t, view A, view B); /* A <- QA and B <- Q^-T B */
 void psgd__tri_packed_r_mul(const tri *t, const real *R, bool transpose, view X);
 bool psgd__tri_packed_inside(const tri *t, real c, const real *R);

@@ -59,6 +59,19 @@ void psgd__tri_packed_apply(const tri *t, group_act act, view X)
     }
 }
 
+/* Reads the triangle once for each fibre. */
+void psgd__tri_packed_square(const tri *t, view X)
+{
+    int64_t n = t->base.n;
+    real *scratch = psgd__work_at(t->base.work, t->scratch), *y = scratch + n;
+    for (int64_t f = 0; f < view_fibres(X); f++) {
+        const real *x = lowrank_borrow(X, f, t->lower, scratch);
+        memset(y, 0, (size_t)n * sizeof(real));
+        la_kernel()->packed_square(n, t->base.q, x, y);
+        lowrank_return(X, f, t->lower, y);
+    }
+}
+
 /* Reads the triangle once for each pair of fibres. */
 void psgd__tri_packed_whiten(const tri *t, view A, view B)
 {
@@ -129,6 +142,22 @@ static void retract_any(tri *t, real c, const real *R, real *sums)
     }
 }
 
+/* The same with two fibres of A and two of B, one call for each row. */
+static void retract_four(tri *t, real c, const real *R, real *sums)
+{
+    const la_kernels *k = la_kernel();
+    int64_t n = t->base.n;
+    memset(sums, 0, (size_t)(4 * n) * sizeof(real));
+    for (int64_t i = n - 1; i >= 0; i--) {
+        real x[4], w[4];
+        for (int v = 0; v < 4; v++) {
+            x[v] = lowrank_vector(R, n, v)[i];
+            w[v] = c * lowrank_sign(R, v) * x[v];
+        }
+        k->row_retract_four(n - i, x, w, psgd__tri_row(t, i), n, sums + i);
+    }
+}
+
 void psgd__tri_packed_retract(tri *t, real c, const real *R)
 {
     int64_t n = t->base.n;
@@ -136,6 +165,8 @@ void psgd__tri_packed_retract(tri *t, real c, const real *R)
     bool one_pair = lowrank_count(R) == 2 && lowrank_sign(R, 0) == 1 && lowrank_sign(R, 1) == -1;
     if (one_pair) {
         la_packed_retract(n, c, lowrank_vector(R, n, 0), lowrank_vector(R, n, 1), sums, t->base.q);
+    } else if (lowrank_count(R) == 4) {
+        retract_four(t, c, R, sums);
     } else {
         retract_any(t, c, R, sums);
     }
