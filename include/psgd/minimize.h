@@ -30,7 +30,7 @@ typedef enum psgd_outcome {
     PSGD_MAX_ITERATIONS_REACHED,  /* option max-iterations */
     PSGD_MAX_EVALUATIONS_REACHED, /* option max-evaluations */
     PSGD_STOPPED,                 /* by the progress callback */
-    PSGD_GRADIENT_SUSPECT,        /* no lower point was found, and the gradient disagrees with differences of values */
+    PSGD_GRADIENT_SUSPECT,        /* no minimum was found, and the gradient disagrees with differences of values */
     PSGD_FAILED,                  /* psgd_minimize returned an error; psgd_last_error has the reason */
     PSGD_UNBOUNDED                /* f went below -1e20 (1 + |f at the start|) */
 } psgd_outcome;

@@ -42,7 +42,7 @@ const char *psgd_outcome_text(psgd_outcome outcome)
         [PSGD_MAX_ITERATIONS_REACHED] = "out of iterations",
         [PSGD_MAX_EVALUATIONS_REACHED] = "out of evaluations",
         [PSGD_STOPPED] = "stopped by the caller",
-        [PSGD_GRADIENT_SUSPECT] = ("no lower point found: the gradient disagrees with differences of the "
+        [PSGD_GRADIENT_SUSPECT] = ("no minimum found: the gradient disagrees with differences of the "
                                    "function; psgd_check_gradient, or psgd minimize --check, names the worst "
                                    "entry"),
         [PSGD_FAILED] = "failed",

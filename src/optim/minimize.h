@@ -46,9 +46,10 @@ typedef struct minimizer {
     double last_norm, forcing;    /* of the last Newton step */
     double mark_value, mark_norm; /* where there was progress last, and when */
     int64_t mark_cost, mark_iteration;
-    double first_value, last_gain; /* f at the start; what the last step has lowered it by */
-    int suspicions;                /* in a row */
-    psgd_result now;               /* its value and gradient_norm are those of x and g */
+    double first_value;           /* f at the start */
+    double last_gain, last_claim; /* what the last step has lowered f by, and by the gradient at both ends */
+    int suspicions;               /* in a row */
+    psgd_result now;              /* its value and gradient_norm are those of x and g */
 } minimizer;
 
 static inline double minimize_dot(int64_t n, const double *x, const double *y)

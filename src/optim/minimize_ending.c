@@ -1,5 +1,5 @@
-/* Whether a wrong gradient explains why nothing lower was found: the slope along -g by differences of values, with two
- * step sizes that must agree with each other. Four values. */
+/* Whether a wrong gradient explains why nothing lower was found, or why it is small where f is not flat: the slope
+ * along -g by differences of values, with two step sizes that must agree with each other. Four values. */
 #include "optim/minimize.h"
 
 #include <float.h>

@@ -63,6 +63,7 @@ static psgd_status accept(minimizer *self, double value, double norm, double *ga
     self->x_next = x;
     self->g_next = g;
     self->last_gain = self->now.value - value;
+    self->last_claim = sum;
     self->now.value = value;
     self->now.gradient_norm = norm;
     *gain = sum;
@@ -229,11 +230,21 @@ static psgd_status iterate_all(minimizer *self, psgd_progress progress, void *pr
     return PSGD_OK;
 }
 
+/* A gradient with a constant error vanishes where f has a slope: there the last step has changed f by something else
+ * than its gradients say, and not by rounding. */
+static bool looks_wrong(const minimizer *self)
+{
+    double off = fabs(self->last_gain - self->last_claim), rounding = 1e3 * DBL_EPSILON * fabs(self->now.value);
+    return self->now.iterations > 0 && off > rounding &&
+           off > 0.5 * fmax(fabs(self->last_gain), fabs(self->last_claim));
+}
+
 psgd_status psgd__minimizer_run(minimizer *self, psgd_progress progress, void *progress_data)
 {
     PSGD_TRY(start(self));
     PSGD_TRY(iterate_all(self, progress, progress_data));
-    if (self->now.outcome != PSGD_STALLED) return PSGD_OK;
+    bool doubted = self->now.outcome == PSGD_CONVERGED && looks_wrong(self);
+    if (self->now.outcome != PSGD_STALLED && !doubted) return PSGD_OK;
     bool wrong;
     PSGD_TRY(psgd__minimizer_suspect(self, &wrong));
     if (wrong) self->now.outcome = PSGD_GRADIENT_SUSPECT;
