@@ -117,6 +117,7 @@ static const cli_flag flags[] = {
     {"time", "SHARE", "flops of a fit and a step, as a share of --gradient-flops [any]"},
     {"gradient-flops", "N", "flops of one gradient"},
     {"max-factor", "N", "the largest triangle that a mode gets [8192]"},
+    {"criterion", "NAME", "newton, or fisher: fewer triangles on long outputs [newton]"},
     {"", NULL, "Planning for several ranks"},
     {"ranks", "N", "what 1, 2, 4, .. N ranks hold, move and take; with a SPEC: of that group for all tensors"},
     {"products", "SHARE", "steps with a Hessian-vector product [1]"},

@@ -49,10 +49,10 @@ static psgd_status read_budget(const char *word, psgd_options *options)
 
 static psgd_status read_options(const cli_args *args, psgd_options *options)
 {
-    static const char *const passed[] = {"time", "gradient-flops", "max-factor"};
+    static const char *const passed[] = {"time", "gradient-flops", "max-factor", "criterion"};
     const char *budget = cli_value(args, "budget");
     if (budget) PSGD_TRY(read_budget(budget, options));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const char *value = cli_value(args, passed[i]);
         if (value) PSGD_TRY(psgd_options_set(options, passed[i], value));
     }

@@ -3,9 +3,9 @@
  * A group is richer than another if it reaches more matrices P = Q'Q, so dense is not richer than tri. Every tensor
  * starts with the poorest group; while the budget lasts, the cheapest upgrade of any tensor is taken. The result is
  * deterministic. Factors of a kron are triangular up to a side of max-factor, the others diagonal, and the last one,
- * that of the inputs, norm; a side of more than 300 that is longer than all others together has no triangle. Vectors,
- * such as biases, get diag, or tri if they are short. The default budget is four times the parameters, and at least
- * 64 KB.
+ * that of the inputs, norm; inputs of more than 300 that are longer than all other modes together have no triangle, nor
+ * have such outputs with the criterion fisher. Vectors, such as biases, get diag, or tri if they are short. The default
+ * budget is four times the parameters, and at least 64 KB.
  *
  * The spec "auto" is what the planner chooses for a single tensor with default options. */
 #ifndef PSGD_PLAN_H

@@ -29,6 +29,7 @@ typedef struct tensor_plan {
 typedef struct plan_settings {
     double budget, bytes, time, gradient_flops;
     int64_t max_factor;
+    int criterion;
 } plan_settings;
 
 struct psgd_plan {
@@ -41,6 +42,9 @@ struct psgd_plan {
 
 #define FIELD(name) offsetof(plan_settings, name)
 
+enum { PLAN_NEWTON, PLAN_FISHER };
+static const char *const criteria[] = {"newton", "fisher", NULL};
+
 static const option_row rows[] = {
     {"budget", OPTION_NUMBER, FIELD(budget), "0", .min = 0, .max = HUGE_VAL,
      .help = "memory of all Q, as a multiple of the parameters; 0: 4, but at least 64 KB"},
@@ -51,6 +55,8 @@ static const option_row rows[] = {
      .help = "flops of one gradient"},
     {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .min = 1, .max = 1e9,
      .help = "the largest triangle that a mode gets"},
+    {"criterion", OPTION_CHOICE, FIELD(criterion), "newton", .choices = criteria,
+     .help = "what Q will be fitted to; fisher: a long side of few inputs gets no triangle either"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -108,11 +114,13 @@ static double triangles(int ndim, const int64_t *shape, unsigned mask)
 
 /* Whether mode i may have a triangle. A side sees as many fibres as the tensor has elements along the other modes;
  * where these are fewer than its entries, and it is long, a triangle is fitted to noise for hundreds of updates, and a
- * diagonal does better at a fraction of the cost. */
+ * diagonal does better at a fraction of the cost: for inputs always, for outputs where Q is fitted to gradients, which
+ * have their rank. */
 static bool may_mix(const psgd_plan *self, int ndim, const int64_t *shape, int i)
 {
     int64_t n = shape[i], fibres = product_of(ndim, shape) / n;
-    return n > 1 && n <= self->settings.max_factor && (n <= LONG_SIDE || n <= fibres);
+    bool noisy = (i > 0 && i + 1 == ndim) || self->settings.criterion == PLAN_FISHER;
+    return n > 1 && n <= self->settings.max_factor && !(noisy && n > LONG_SIDE && n > fibres);
 }
 
 /* Masks from the richest down: all subsets of the modes that may have a triangle, or for many modes those that leave

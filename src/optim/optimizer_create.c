@@ -213,9 +213,15 @@ static psgd_status plan_groups(psgd_optimizer *self)
         sizes[2 * i] = p->shape[0];
         sizes[2 * i + 1] = psgd__part_width(p);
     }
-    if (status == PSGD_OK) {
-        status = psgd_plan_create(self->context, count, ndim, shapes, self->dtype, NULL, &self->plan);
+    psgd_options *options = NULL;
+    if (status == PSGD_OK) status = psgd_options_create(self->context, &options);
+    if (status == PSGD_OK && self->settings.fit.criterion == CRITERION_FISHER) {
+        status = psgd_options_set(options, "criterion", "fisher");
     }
+    if (status == PSGD_OK) {
+        status = psgd_plan_create(self->context, count, ndim, shapes, self->dtype, options, &self->plan);
+    }
+    psgd_options_free(options);
     psgd__free(self->context, sizes);
     psgd__free(self->context, shapes);
     psgd__free(self->context, ndim);
