@@ -33,7 +33,10 @@ def energies(X: Tensor) -> Tensor:
 
 def peak(X: Tensor) -> Tensor:
     """max |X|; 0 where there is none."""
-    return X.abs().amax() if X.numel() else X.new_zeros(())
+    if not X.numel():
+        return X.new_zeros(())
+    least, most = torch.aminmax(X)
+    return torch.maximum(-least, most)
 
 
 def as_rows(X: Tensor) -> Tensor:

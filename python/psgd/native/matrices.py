@@ -12,6 +12,15 @@ from .philox import Stream
 _ROWS = 32  # of the block with which a norm is estimated
 
 
+def mixed(M: Tensor, X: Tensor) -> Tensor:
+    """M times the n-long fibres of X [outer, n, inner], as one product where they are rows or columns of a matrix: torch
+    makes many small ones of a batch."""
+    outer, n, inner = X.shape
+    if inner == 1:
+        return X.reshape(outer, n).matmul(M.t()).reshape(outer, n, 1)
+    return M.matmul(X[0])[None] if outer == 1 else M.matmul(X)
+
+
 class Matrix(Leaf):
     def algebra(self, S: Tensor) -> Tensor:
         """Pi of a symmetric matrix."""
@@ -22,7 +31,7 @@ class Matrix(Leaf):
 
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         M = torch.linalg.inv_ex(self.state[0])[0] if inverse else self.state[0]
-        return (M.t() if transpose else M).matmul(X)
+        return mixed(M.t() if transpose else M, X)
 
     def gram(self, X: Tensor) -> Tensor:
         rows = as_rows(X)
@@ -69,7 +78,7 @@ class Tri(Matrix):
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         Q = self.state[0].t() if transpose else self.state[0]
         if not inverse:
-            return Q.matmul(X)
+            return mixed(Q, X)
         outer, n, inner = X.shape
         rows = as_rows(X)
         solved: Tensor = torch.linalg.solve_triangular(Q, rows, upper=self.lower == transpose)

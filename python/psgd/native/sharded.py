@@ -19,7 +19,6 @@ from ..group import Group
 from .composites import Kron, parse
 from .fit import NativeFit
 from .leaves import FEW, Diag, Identity
-from .philox import PROBE, Stream
 from .rounding import HALVES, round_stochastically
 from .rows import Processes, Rows, finish
 from .tensors import NativeList, NativeView
@@ -74,16 +73,15 @@ class ShardedList(NativeList):
     def _normal(self, index: int, count: int) -> Tensor:
         if index in self.owners:
             return super()._normal(index, count)
-        stream, rows = Stream.of(self.seed, PROBE, self.first + index, self.steps[index]), self.rows[index]
-        width = self.widths[index]
-        drawn = stream.normal((rows.stop - rows.start) * width, self.dtype, self.device, rows.start * width)
-        return drawn.view(1, -1)
+        rows, width = self.rows[index], self.widths[index]
+        return self._probe(index, (rows.stop - rows.start) * width, rows.start * width).view(1, -1)
 
     def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
         here = {i: self._regularised(entry["g"], thetas[i]) for i, entry in self.loaded.items()}
         held = {i: g for i, g in here.items() if i not in self.owners}
         held.update(self._to_owners(here))
-        averages = {i: self._averaged(i, g, ok) for i, g in held.items()}
+        shares = self._shares()
+        averages = {i: self._averaged(i, g, ok, shares[i]) for i, g in held.items()}
         waiting = []
         for i, g in held.items():
             pair = self._pair(i, g, averages[i], None)

@@ -13,8 +13,9 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 import torch
 from torch import Tensor
 
+from .._arrays import dtype_code
 from .._errors import FormatError, UnsupportedError
-from .._lib import lib
+from .._lib import check, lib
 from .._options import options_of
 from .._sharded import own_part
 from .._tensor_list import FEW, OF_FEW, refuse_values
@@ -81,6 +82,7 @@ class NativeList:
         self.device, self.dtype = units[0].params[0].device, units[0].dtype
         self.steps, self.taken = [0] * len(units), torch.zeros(len(units), device=self.device)
         self.step_count = 0
+        self.lot = -1, 0.0  # a step, and its number that decides whether a fit is due
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
         self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
         self.averages: Dict[int, Tensor] = {}
@@ -177,7 +179,13 @@ class NativeList:
         anneal, chance = int(self.settings["update-anneal"]), float(self.settings["update-probability"])
         if anneal:
             chance *= float(self.settings["update-floor"]) ** min(1.0, (step // self.every) / anneal)
-        return chance >= 1 or Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform() < chance
+        return chance >= 1 or self._lot(step) < chance
+
+    def _lot(self, step: int) -> float:
+        """The number that decides whether a fit is due, the same for all tensors."""
+        if self.lot[0] != step:
+            self.lot = step, Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform()
+        return self.lot[1]
 
     # --- one step
 
@@ -188,9 +196,18 @@ class NativeList:
         return live if any(self._due(i) for i in live) else []
 
     def _normal(self, index: int, count: int) -> Tensor:
-        stream = Stream.of(self.seed, PROBE, self.first + index, self.steps[index])
         unit = self.units[index]
-        return stream.normal(count * math.prod(unit.shape), self.dtype, self.device).view(count, *unit.shape)
+        return self._probe(index, count * math.prod(unit.shape)).view(count, *unit.shape)
+
+    def _probe(self, index: int, count: int, start: int = 0) -> Tensor:
+        """So many entries of a tensor's v, from start on. On the CPU the C core draws them, the same and much faster."""
+        which, step = self.first + index, self.steps[index]
+        if self.device.type != "cpu":
+            return Stream.of(self.seed, PROBE, which, step).normal(count, self.dtype, self.device, start)
+        v = torch.empty(count, dtype=self.dtype)
+        if count:
+            check(lib.psgd_normal_fill(dtype_code(self.dtype), self.seed, which, step, start, count, v.data_ptr()))
+        return v
 
     def _probes_p(self) -> bool:
         """Whether v of this step has covariance P rather than I."""
@@ -249,8 +266,9 @@ class NativeList:
             thetas = {i: self._joined(self.units[i], [p.detach() for p in self.units[i].params]) for i in self.loaded}
             directions = self._directions(thetas, ok)
             fine = ok & torch.isfinite(self._peaks(list(directions.values()))).all()
-            factor = self._clip(directions, thetas)
-            made = {i: (1 - rate * self.decay) * thetas[i] - (rate * factor) * d for i, d in directions.items()}
+            factor, own = self._clip(directions, thetas)
+            kept = {i: (1 - rate * self.decay) * thetas[i] if self.decay else thetas[i] for i in directions}
+            made = {i: torch.addcmul(kept[i], d, rate * factor * own[i], value=-1) for i, d in directions.items()}
             fits = fine & torch.isfinite(self._peaks(list(made.values())))
             for place, i in enumerate(made):
                 self._store(i, torch.where(fits[place], made[i], thetas[i]))
@@ -275,10 +293,10 @@ class NativeList:
 
     def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
         """P m of each tensor that was loaded, after the fit where that is due."""
-        averages, pairs = {}, {}
+        averages, pairs, shares = {}, {}, self._shares()
         for i, entry in self.loaded.items():
             g = self._regularised(entry["g"], thetas[i])
-            averages[i] = self._averaged(i, g, ok)
+            averages[i] = self._averaged(i, g, ok, shares[i])
             pair = self._pair(i, g, averages[i], entry.get("h"))
             if pair is not None:
                 pairs[i] = pair
@@ -312,31 +330,38 @@ class NativeList:
         d = self.fits[index].apply(m, "p2" if what == "inverse-fisher" else what)
         return d / float(self.settings["batch"]) if what == "inverse-fisher" else d
 
-    def _averaged(self, index: int, g: Tensor, ok: Tensor) -> Tensor:
-        """The moving average of the gradient, divided by 1 - momentum^t so that it starts without bias."""
+    def _shares(self) -> Tensor:
+        """1 - momentum^t of each tensor: what the gradients so far have of its average."""
+        made: Tensor = 1 - self.momentum ** (self.taken.to(self.dtype) + 1)
+        return made
+
+    def _averaged(self, index: int, g: Tensor, ok: Tensor, share: Tensor) -> Tensor:
+        """The moving average of the gradient, divided by its share so that it starts without bias."""
         beta = self.momentum
         if beta == 0:
             return g
         old = self.averages.get(index)
         old = torch.zeros_like(g) if old is None else old
-        new = beta * old + (1 - beta) * g
+        new = torch.lerp(old, g, 1 - beta)
         self.averages[index] = torch.where(ok, new, old)
         if self.settings["nesterov"] in (True, "yes"):
             new = beta * new + (1 - beta) * g
-        return new / (1 - beta ** (self.taken[index].to(self.dtype) + 1))
+        return new / share
 
-    def _clip(self, directions: Dict[int, Tensor], thetas: Mapping[int, Tensor]) -> Any:
-        """Clips the directions; returns the factor that the limits over all tensors ask for."""
+    def _clip(self, directions: Dict[int, Tensor], thetas: Mapping[int, Tensor]) -> Tuple[Tensor, Dict[int, Tensor]]:
+        """Clips the elements of the directions; returns the factor that the limits over all tensors ask for, and the one
+        that the limit of each tensor does."""
+        one = self.first_rms.new_ones(())
+        own = {i: one for i in directions}
         if not (self.clip or self.clip_element or self.clip_rms or self.clip_relative):
-            return 1.0
+            return one, own
         if self.clip_element > 0:
             for i, d in directions.items():
                 directions[i] = d.clamp(-self.clip_element, self.clip_element)
         norms, counts = self._norms(list(directions.values())), [math.prod(self.units[i].shape) for i in directions]
         if self.clip_rms > 0:
             factors = _factor(self.clip_rms, norms / norms.new_tensor(counts).sqrt())
-            for place, i in enumerate(directions):
-                directions[i] = directions[i] * factors[place]
+            own = dict(zip(directions, factors))
             norms = norms * factors
         norm = norms.norm()
         factor = torch.ones_like(norm)
@@ -350,7 +375,7 @@ class NativeList:
             self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
             limit = self.clip_relative * root * (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
             factor = factor * _factor(limit, norm * factor)
-        return factor
+        return factor, own
 
     def _store(self, index: int, whole: Tensor) -> None:
         unit = self.units[index]
