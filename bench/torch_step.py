@@ -1,5 +1,5 @@
-"""Time of an optimizer's step alone, for bench/pytorch: PSGD, by the C core and by torch ops, AdamW(foreach) and the PSGD
-author's KronWhiten.
+"""Time of an optimizer's step alone, for bench/pytorch: PSGD, by the C core and by torch ops (with groups by shape, and
+with scan and diag), AdamW(foreach) and the PSGD author's KronWhiten.
 
 The gradients are random and the same for all. Steps of the optimizers are taken in turn; the figure is the mean of the
 faster three quarters of blocks of 10 steps, in processor time."""
@@ -35,7 +35,7 @@ def contestants(make, author, late):
     first = make()
     gradients = [torch.randn_like(p) * 0.01 for p in first.parameters()]
     made = []
-    for name in ["AdamW", "psgd", "native"] + (["author"] if author else []):
+    for name in ["AdamW", "psgd", "native", "scan"] + (["author"] if author else []):
         net = make()
         net.load_state_dict(first.state_dict())
         for p, g in zip(net.parameters(), gradients):
@@ -43,9 +43,11 @@ def contestants(make, author, late):
         params = list(net.parameters())
         if name == "AdamW":
             step = torch.optim.AdamW(params, 1e-4, foreach=True).step
-        elif name in ("psgd", "native"):
-            options = dict(update_anneal=0, update_probability=0.1 if late else 1.0, backend="c" if name == "psgd" else name)
-            step = psgd.torch.PSGD(params, 1e-4, **options).step
+        elif name in ("psgd", "native", "scan"):
+            options = dict(update_anneal=0, update_probability=0.1 if late else 1.0, backend="c" if name == "psgd" else "native")
+            if name == "scan":
+                options["group"] = lambda _, shape: "scan" if len(shape) == 2 else "diag"
+            step = psgd.torch.PSGD(net.named_parameters(), 1e-4, **options).step
         else:
             opt = author.KronWhiten(params, preconditioner_init_scale=1.0, lr_params=1e-4,
                                     preconditioner_update_probability=0.1 if late else 1.0)

@@ -42,11 +42,21 @@ class Unit:
         return self._arrays[what]
 
     def join(self, tensors: Sequence[Optional[Tensor]]) -> Tensor:
-        """Tensors in the shapes of the parameters as one of the unit's; None counts as zeros."""
+        """Tensors in the shapes of the parameters as one of the unit's; None counts as zeros. A parameter that needs
+        nothing else is given as it is, or as a view."""
+        first = tensors[0]
+        if len(tensors) == 1 and type(first) in _PLAIN and first.dtype is self.dtype:  # type: ignore[union-attr]
+            made: Tensor = first if first.shape == self.shape else first.reshape(self.shape)  # type: ignore
+            return made
         parts = [whole(torch.zeros_like(p) if t is None else t).detach() for t, p in zip(tensors, self.params)]
         if len(parts) == 1:
             return parts[0].reshape(self.shape).to(self.dtype)
         return torch.cat([parts[0].reshape(self.shape[0], -1), parts[1][:, None]], 1).to(self.dtype)
+
+    def is_joined_in_place(self) -> bool:
+        """Whether join gives the parameter itself in another shape."""
+        p = self.params[0]
+        return len(self.params) == 1 and type(p) in _PLAIN and p.dtype is self.dtype and p.is_contiguous()
 
     def split(self, whole: Tensor) -> List[Tensor]:
         parts = [whole] if len(self.params) == 1 else [whole[:, :-1], whole[:, -1]]

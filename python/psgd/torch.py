@@ -368,6 +368,8 @@ class PSGD(torch.optim.Optimizer):
         """Says what has been skipped since the last look."""
         limits = [group.get("max_skipped") for group in self.param_groups]
         limit = min(20 if given is None else int(given) for given in limits)
+        for each in lists:
+            each.look()
         in_row = max(each.skipped_in_row() for each in lists)
         if in_row > limit:
             raise NotFiniteError(f"{in_row} steps in a row were skipped (option max-skipped is {limit})")

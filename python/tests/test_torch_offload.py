@@ -267,7 +267,7 @@ def test_the_child_of_a_fork_refuses_and_does_not_wait(monkeypatch):
 def test_memory_of_pairs_is_used_again():
     weight = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
     opt = optimizer([weight], delay=1, criterion="newton", hv="exact")
-    rooms = opt._lists[0].rooms
+    rooms = opt._lists[0].host
     for step in range(12):
         opt.step(lambda: (weight**2).sum() * (float("nan") if step % 2 else 1))
     for request in opt._lists[0].flying:

@@ -1,6 +1,7 @@
 """Kronecker products and direct sums, and the tree of a spec."""
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -44,31 +45,38 @@ class Kron(Composite):
         for part in parts:
             self.n *= part.n
         self.can_rescale = any(part.can_rescale for part in parts)
+        self._shapes: Dict[Tuple[int, int], List[Tuple[int, int, int]]] = {}
 
     def start(self, scale: Any) -> None:
         for part in self.parts:
             start(part, scale ** (1 / len(self.parts)))
 
-    def _mode(self, i: int, X: Tensor) -> Tensor:
-        outer, _, inner = X.shape
-        before = after = 1
-        for part in self.parts[:i]:
-            before *= part.n
-        for part in self.parts[i + 1 :]:
-            after *= part.n
-        return X.reshape(outer * before, self.parts[i].n, after * inner)
+    def _modes(self, outer: int, inner: int) -> List[Tuple[int, int, int]]:
+        """The shape in which the fibres of each factor are in the middle."""
+        if (outer, inner) not in self._shapes:
+            sizes = [part.n for part in self.parts]
+            around = [(math.prod(sizes[:i]), math.prod(sizes[i + 1 :])) for i in range(len(sizes))]
+            self._shapes[outer, inner] = [(outer * a, n, b * inner) for n, (a, b) in zip(sizes, around)]
+        return self._shapes[outer, inner]
 
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         shape = X.shape
-        for i, part in enumerate(self.parts):
-            X = part.act(self._mode(i, X), transpose, inverse).reshape(shape)
-        return X
+        for part, mode in zip(self.parts, self._modes(shape[0], shape[2])):
+            X = part.act(X.reshape(mode), transpose, inverse)
+        return X.reshape(shape)
+
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        shape = X.shape
+        for part, mode in zip(self.parts, self._modes(shape[0], shape[2])):
+            X = part.act_p(X.reshape(mode), reuse)
+        return X.reshape(shape)
 
     def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
         found: List[Tuple[Any, Optional[Images]]] = []
-        for i, part in enumerate(self.parts):
-            own = None if images is None else Images(self._mode(i, images.A), self._mode(i, images.B))
-            found += part.units(own)
+        if images is None:
+            return [unit for part in self.parts for unit in part.units(None)]
+        for part, mode in zip(self.parts, self._modes(images.A.shape[0], images.A.shape[2])):
+            found += part.units(Images(images.A.reshape(mode), images.B.reshape(mode)))
         return found
 
     def rescale(self, c: Tensor) -> None:
@@ -124,6 +132,9 @@ class Sum(Composite):
 
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         return torch.cat([part.act(X[:, a:b], transpose, inverse) for part, a, b in self.slices()], 1)
+
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        return torch.cat([part.act_p(X[:, a:b], reuse) for part, a, b in self.slices()], 1)
 
     def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
         found: List[Tuple[Any, Optional[Images]]] = []

@@ -104,8 +104,8 @@ class Lra(Family):
             return d.abs().amax()
         return (1 + self.r * U.abs().amax() * V.abs().amax()) * d.abs().amax()
 
-    def rescale(self, c: Tensor) -> None:
-        self.state = [self.state[0] * c, *self.state[1:]]
+    def scaled(self) -> List[Tensor]:
+        return self.state[:1]
 
     def fit(self, own: Images, fit: Any, index: int, weight: Tensor, step: float, ok: Tensor) -> List[Tensor]:
         d, U, V = self.state
@@ -234,8 +234,8 @@ class Splu(Family):
         tops = [torch.cat([x.reshape(-1) for x in self.state[at : at + 3]]).abs().amax() for at in (0, 3)]
         return (self.r + 1) * tops[0] * tops[1]
 
-    def rescale(self, c: Tensor) -> None:
-        self.state = self.state[:3] + [x * c for x in self.state[3:]]
+    def scaled(self) -> List[Tensor]:
+        return self.state[3:]
 
     def fit(self, own: Images, fit: Any, index: int, weight: Tensor, step: float, ok: Tensor) -> List[Tensor]:
         a, b = own.A[:, :, 0], own.B[:, :, 0]

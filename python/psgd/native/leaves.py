@@ -1,11 +1,11 @@
 """Groups without parts as torch ops: what ``src/group/leaf`` does, without branches on values.
 
 X is [outer, n, inner], n-long fibres. ``gram(X)`` is Pi(XX') over all of them; R = gram(A) - gram(B) and S = gram(A) +
-gram(B) are elements of the Lie algebra, laid out as the group likes. A step gives the new state, which the caller takes
-over where it is sound: nothing here reads a value back from the device."""
+gram(B) are elements of the Lie algebra, laid out as the group likes. A step gives the state of (I + M)Q for an M that is
+0 where the caller does not want one: nothing here reads a value back from the device."""
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -31,12 +31,23 @@ def energies(X: Tensor) -> Tensor:
     return (X * X).sum((0, 2))
 
 
+def peaks(tensors: Sequence[Tensor]) -> Tensor:
+    """max |entry| of each; 0 where there is none."""
+    ends = [torch.aminmax(x) if x.numel() else 2 * (x.new_zeros(()),) for x in tensors]
+    if len(ends) == 1:
+        return torch.maximum(-ends[0][0], ends[0][1]).reshape(1)
+    return torch.maximum(-torch.stack([least for least, _ in ends]), torch.stack([most for _, most in ends]))
+
+
 def peak(X: Tensor) -> Tensor:
-    """max |X|; 0 where there is none."""
-    if not X.numel():
-        return X.new_zeros(())
-    least, most = torch.aminmax(X)
-    return torch.maximum(-least, most)
+    return peaks([X])[0]
+
+
+def norms(tensors: Sequence[Tensor]) -> Tensor:
+    """The norm of each."""
+    if all(x.numel() for x in tensors):
+        return torch.stack(torch._foreach_norm(list(tensors)))
+    return torch.stack([x.norm() for x in tensors])
 
 
 def as_rows(X: Tensor) -> Tensor:
@@ -60,6 +71,7 @@ class Leaf:
     def __init__(self, n: int, transposed: bool, dtype: torch.dtype, device: Any) -> None:
         self.n, self.transposed, self.dtype, self.device = n, transposed, dtype, device
         self.state: List[Tensor] = []
+        self._kept: Any = None
 
     def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:
         return [(self, images)]
@@ -75,11 +87,38 @@ class Leaf:
         """The sum of squares over the rows in which Q is I whatever the element."""
         return torch.zeros((), dtype=self.dtype, device=self.device)
 
+    def kept(self, make: Callable[[], Any]) -> Any:
+        """What is made of the state, until that is another one."""
+        if self._kept is None or self._kept[0] is not self.state[0]:
+            self._kept = self.state[0], make()
+        return self._kept[1]
+
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        """Q'QX. reuse: how often a Q is applied before it changes, about."""
+        return self.act(self.act(X), transpose=True)
+
+    def difference(self, own: Images) -> Any:
+        """R."""
+        return self.gram(own.A) - self.gram(own.B)
+
+    def top(self, R: Any) -> Tensor:
+        """I - cR keeps its Q in the group where c times this is below 1."""
+        made: Tensor = R.amax()
+        return made
+
     def largest(self) -> Tensor:
-        return peak(self.state[0])
+        return peak(self.entries())
+
+    def entries(self) -> Tensor:
+        """All of the state, or where it is larger, what has the same largest entry."""
+        return self.state[0] if len(self.state) == 1 else torch.cat([x.reshape(-1) for x in self.state])
+
+    def scaled(self) -> List[Tensor]:
+        """The tensors of the state of which Q is a multiple."""
+        return self.state
 
     def rescale(self, c: Tensor) -> None:
-        self.state = [x * c for x in self.state]
+        self.state = [x * c if any(x is own for own in self.scaled()) else x for x in self.state]
 
     def take(self, elements: Tensor) -> Tensor:
         """The state from the elements of the C core (psgd_precond_elements), as views of them; returns the rest."""
@@ -99,8 +138,8 @@ class Leaf:
 
     # Where every Q is symmetric, or the group is commutative:
 
-    def right(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        return self.left(state, c, R)
+    def right(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        return self.left(state, M)
 
     def symmetrised(self, state: List[Tensor]) -> List[Tensor]:
         return state
@@ -119,16 +158,11 @@ class Leaf:
     def gram(self, X: Tensor) -> Any:
         raise NotImplementedError
 
-    def r_max(self, R: Any) -> Tensor:
+    def spectral(self, R: Any, images: Images, sign: int) -> Tensor:
         return peak(R)
 
-    def spectral(self, R: Any, images: Images, sign: int) -> Tensor:
-        return self.r_max(R)
-
-    def inside(self, c: Tensor, R: Any) -> Tensor:
-        raise NotImplementedError
-
-    def left(self, state: List[Tensor], c: Tensor, R: Any) -> List[Tensor]:
+    def left(self, state: List[Tensor], M: Any) -> List[Tensor]:
+        """Of (I + M)Q."""
         raise NotImplementedError
 
 
@@ -152,14 +186,15 @@ class Scale(Leaf):
     def gram(self, X: Tensor) -> Tensor:
         return (X * X).sum() / self.n
 
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        made: Tensor = X * self.kept(lambda: self.state[0] * self.state[0])
+        return made
+
     def unpacked(self, packed: Tensor) -> Tensor:
         return packed[0]
 
-    def inside(self, c: Tensor, R: Tensor) -> Tensor:
-        return c * R < 1
-
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        return [state[0] * (1 - c * R)]
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        return [state[0] * (1 + M)]
 
 
 class Identity(Leaf):
@@ -171,6 +206,9 @@ class Identity(Leaf):
         return []
 
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
+        return X
+
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
         return X
 
     def largest(self) -> Tensor:
@@ -195,14 +233,19 @@ class Diag(Leaf):
         q = self.state[0][:, None]
         return X / q if inverse else X * q
 
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        return X * self.squared()[:, None]
+
+    def squared(self) -> Tensor:
+        """The diagonal of P."""
+        made: Tensor = self.kept(lambda: self.state[0] * self.state[0])
+        return made
+
     def gram(self, X: Tensor) -> Tensor:
         return energies(X)
 
-    def inside(self, c: Tensor, R: Tensor) -> Tensor:
-        return (c * R < 1).all()
-
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        return [(state[0] * (1 - c * R)).clamp_min(torch.finfo(self.dtype).tiny)]
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        return [(state[0] * (1 + M)).clamp_min_(torch.finfo(self.dtype).tiny)]
 
 
 class Norm(Leaf):
@@ -221,11 +264,30 @@ class Norm(Leaf):
     def act(self, X: Tensor, transpose: bool = False, inverse: bool = False) -> Tensor:
         return _bordered(self.state, X, self.transposed != transpose, inverse)
 
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        diagonal, y = self.kept(self._squared)
+        rows = fibres(X)
+        made: Tensor = rows * diagonal
+        if self.transposed:
+            made.addr_(rows @ y, y)
+        else:
+            last = rows @ y
+            made.addr_(rows[:, -1], y)[:, -1].add_(last)
+        return as_fibres(made, X)
+
+    def _squared(self) -> Tuple[Tensor, Tensor]:
+        """Q'Q = diag(x) + y e' + e y' with e = (0, .., 0, 1) or, transposed, diag(x) + yy'."""
+        q, c = self.state
+        if self.transposed:
+            return q * q * _all_but_last(q), torch.cat([c, q[-1:]])
+        return torch.cat([q[:-1] ** 2, (q[-1] ** 2 + c @ c)[None]]), q * _with_zero(c)
+
     def gram(self, X: Tensor) -> Tensor:
         squares = energies(X)
         if self.corner_fixed:
-            squares = torch.cat([squares[:-1], torch.zeros_like(squares[-1:])])
-        return torch.cat([squares, (X[:, :-1] * X[:, -1:]).sum((0, 2))])
+            squares = squares * _all_but_last(squares)
+        rows = fibres(X)
+        return torch.cat([squares, (rows[:, -1] @ rows)[:-1]])
 
     def spectral(self, R: Tensor, images: Images, sign: int) -> Tensor:
         d, c = R[: self.n].abs(), R[self.n :].abs()
@@ -233,18 +295,15 @@ class Norm(Leaf):
         along = torch.cat([d[:-1], d[-1:] + c.sum()])
         return bound(across, along, (R * R).sum())
 
-    def inside(self, c: Tensor, R: Tensor) -> Tensor:
-        return (c * R[: self.n] < 1).all()
+    def top(self, R: Tensor) -> Tensor:
+        return R[: self.n].amax()
 
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
         q, side = state
-        own = R[self.n - 1] if self.transposed else R[: self.n - 1]
+        own = M[self.n - 1] if self.transposed else M[: self.n - 1]
         other = q[:-1] if self.transposed else q[-1]
-        side = side - c * (own * side + R[self.n :] * other)
-        return [(q * (1 - c * R[: self.n])).clamp_min(torch.finfo(self.dtype).tiny), side]
-
-    def largest(self) -> Tensor:
-        return torch.cat(self.state).abs().amax()
+        side = side + (own * side + M[self.n :] * other)
+        return [(q * (1 + M[: self.n])).clamp_min_(torch.finfo(self.dtype).tiny), side]
 
 
 class BNorm(Norm):
@@ -256,22 +315,41 @@ class BNorm(Norm):
         return (X[:, -1] ** 2).sum()
 
 
+def fibres(X: Tensor) -> Tensor:
+    """As rows, [outer inner, n]."""
+    return X[:, :, 0] if X.shape[2] == 1 else X.transpose(1, 2).reshape(-1, X.shape[1])
+
+
+def as_fibres(rows: Tensor, X: Tensor) -> Tensor:
+    """Rows in the shape of X."""
+    if X.shape[2] == 1:
+        return rows[:, :, None]
+    return rows.view(X.shape[0], X.shape[2], X.shape[1]).transpose(1, 2)
+
+
+def _all_but_last(x: Tensor) -> Tensor:
+    """1, .., 1, 0."""
+    made = torch.ones_like(x)
+    made[-1] = 0
+    return made
+
+
+def _with_zero(c: Tensor) -> Tensor:
+    return torch.cat([c, torch.zeros_like(c[:1])])
+
+
 def _bordered(state: List[Tensor], X: Tensor, last_row: bool, inverse: bool) -> Tensor:
-    d, s, c = state[0][:-1, None], state[0][-1], state[1][:, None]
-    upper, last = X[:, :-1], X[:, -1:]
+    q, c, rows = state[0], _with_zero(state[1]), fibres(X)
+    made = rows / q if inverse else rows * q
     if last_row and not inverse:
-        last = last * s + (upper * c).sum(1, keepdim=True)
-        upper = upper * d
+        made[:, -1].add_(rows @ c)
     elif last_row:
-        upper = upper / d
-        last = (last - (upper * c).sum(1, keepdim=True)) / s
+        made[:, -1].sub_(made @ (c / q[-1]))
     elif not inverse:
-        upper = upper * d + c * last
-        last = last * s
+        made.addr_(rows[:, -1], c)
     else:
-        last = last / s
-        upper = (upper - c * last) / d
-    return torch.cat([upper, last], 1)
+        made.addr_(made[:, -1].clone(), c / q, alpha=-1)
+    return as_fibres(made, X)
 
 
 class XMat(Leaf):
@@ -309,13 +387,13 @@ class XMat(Leaf):
         det = a * a.flip(0) - b * b.flip(0)
         return (det.abs() > 4 * torch.finfo(self.dtype).eps).all()
 
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        (d, e), r, s = state, R[: self.n], R[self.n :]
-        return [d - c * (r * d + s * e.flip(0)), e - c * (r * e + s * d.flip(0))]
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        (d, e), r, s = state, M[: self.n], M[self.n :]
+        return [d + (r * d + s * e.flip(0)), e + (r * e + s * d.flip(0))]
 
-    def right(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        (d, e), r, s = state, R[: self.n], R[self.n :]
-        return [d - c * (d * r + e * s.flip(0)), e - c * (d * s + e * r.flip(0))]
+    def right(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        (d, e), r, s = state, M[: self.n], M[self.n :]
+        return [d + (d * r + e * s.flip(0)), e + (d * s + e * r.flip(0))]
 
     def symmetrised(self, state: List[Tensor]) -> List[Tensor]:
         return [state[0], (state[1] + state[1].flip(0)) / 2]
@@ -331,9 +409,6 @@ class XMat(Leaf):
         keep = 1 - s * s / 2
         made = [keep * d + s * e.flip(0), keep * e + s * d.flip(0)]
         return [torch.where(turns, new, old) for new, old in zip(made, state)]
-
-    def largest(self) -> Tensor:
-        return torch.cat(self.state).abs().amax()
 
 
 def _without_middle(x: Tensor) -> Tensor:

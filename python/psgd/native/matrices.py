@@ -33,9 +33,18 @@ class Matrix(Leaf):
         M = torch.linalg.inv_ex(self.state[0])[0] if inverse else self.state[0]
         return mixed(M.t() if transpose else M, X)
 
+    def act_p(self, X: Tensor, reuse: float) -> Tensor:
+        if self.n > X.shape[0] * X.shape[2] * reuse:  # the product Q'Q would cost more than it saves
+            return super().act_p(X, reuse)
+        return mixed(self.kept(lambda: self.state[0].t() @ self.state[0]), X)
+
     def gram(self, X: Tensor) -> Tensor:
         rows = as_rows(X)
         return self.algebra(rows @ rows.t())
+
+    def difference(self, own: Images) -> Tensor:
+        a, b = as_rows(own.A), as_rows(own.B)
+        return self.algebra(torch.addmm(a @ a.t(), b, b.t(), alpha=-1))
 
     def unpacked(self, packed: Tensor) -> Tensor:
         return packed.view(self.n, self.n)
@@ -44,11 +53,11 @@ class Matrix(Leaf):
         sizes = R.abs()
         return bound(sizes.sum(1), sizes.sum(0), (R * R).sum())
 
-    def inside(self, c: Tensor, R: Tensor) -> Tensor:
-        return (c * R.diagonal() < 1).all()
+    def top(self, R: Tensor) -> Tensor:
+        return R.diagonal().amax()
 
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        return [state[0] - c * (R @ state[0])]
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        return [torch.addmm(state[0], M, state[0])]
 
 
 class Tri(Matrix):
@@ -80,14 +89,17 @@ class Tri(Matrix):
         if not inverse:
             return mixed(Q, X)
         outer, n, inner = X.shape
-        rows = as_rows(X)
-        solved: Tensor = torch.linalg.solve_triangular(Q, rows, upper=self.lower == transpose)
+        upper = self.lower == transpose
+        if inner == 1:
+            rows: Tensor = torch.linalg.solve_triangular(Q.t(), X[:, :, 0], upper=not upper, left=False)
+            return rows[:, :, None]
+        solved: Tensor = torch.linalg.solve_triangular(Q, as_rows(X), upper=upper)
         return solved.reshape(n, outer, inner).permute(1, 0, 2)
 
-    def left(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        Q = state[0] - c * (R @ state[0])
-        low = (torch.finfo(self.dtype).tiny - Q.diagonal()).clamp_min(0)
-        return [Q + torch.diag(low)]
+    def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        Q = torch.addmm(state[0], M, state[0])
+        Q.diagonal().clamp_min_(torch.finfo(self.dtype).tiny)
+        return [Q]
 
 
 class Tril(Tri):
@@ -131,11 +143,11 @@ class Dense(Matrix):
             return _norm_of_few(torch.cat([as_rows(images.A), as_rows(images.B)], 1))
         return norm_estimate(S, draw)
 
-    def inside(self, c: Tensor, R: Tensor) -> Tensor:
-        return torch.isfinite(c * R).all()
+    def top(self, R: Tensor) -> Tensor:
+        return R.new_zeros(())
 
-    def right(self, state: List[Tensor], c: Tensor, R: Tensor) -> List[Tensor]:
-        return [state[0] - c * (state[0] @ R)]
+    def right(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
+        return [torch.addmm(state[0], state[0], M)]
 
     def symmetrised(self, state: List[Tensor]) -> List[Tensor]:
         return [(state[0] + state[0].t()) / 2]

@@ -21,7 +21,7 @@ from .._lib import lib
 from .._options import options_of
 from ..precond import Preconditioner
 from .link import link_to
-from .offload_worker import HostFit, Made, Pair, Request, Rooms, Worker
+from .offload_worker import HostFit, HostRooms, Made, Pair, Request, Worker
 from .tensors import NativeList
 
 DELAYED_EVERY = 4  # update-every of Newton with a delay, unless set: as src/optim/defaults.c
@@ -33,7 +33,7 @@ class OffloadList(NativeList):
 
     def __init__(self, group: Dict[str, Any], units: Sequence[Any], *rest: Any) -> None:
         self.link = link_to(units[0].params[0].device)
-        self.rooms, self.worker = Rooms(self.link), Worker()
+        self.host, self.worker = HostRooms(self.link), Worker()
         self.flying: List[Request] = []  # in the order of their steps
         self.in_force: Dict[int, Tensor] = {}  # elements of Q; none: no pair yet
         super().__init__(group, units, *rest)
@@ -68,7 +68,8 @@ class OffloadList(NativeList):
         return super().sound()
 
     def step(self, ok: Tensor) -> None:
-        averages = dict(self.averages)
+        at_once = self.delay == 0 or any(fit.updates == 0 for fit in self.fits.values())
+        averages = self.averages.copy() if at_once else self.averages
         try:
             super().step(ok)
         except BaseException:  # a first pair that the worker has failed on
@@ -101,7 +102,7 @@ class OffloadList(NativeList):
     def _drawn(self, index: int) -> Optional[Tensor]:
         return None  # the worker draws v where no product needs it
 
-    def _fit(self, pairs: Mapping[int, Tuple[Optional[Tensor], Tensor]], ok: Tensor) -> None:
+    def _fit(self, pairs: Mapping[int, Tuple[Optional[Tensor], Tensor]], ok: Tensor, over: Any = None) -> None:
         at_once = {i: pair for i, pair in pairs.items() if self.delay == 0 or self.fits[i].updates == 0}
         later = {i: pair for i, pair in pairs.items() if i not in at_once}
         if at_once:  # of tensors without pairs in flight
@@ -112,18 +113,18 @@ class OffloadList(NativeList):
 
     def _post(self, pairs: Mapping[int, Tuple[Optional[Tensor], Tensor]], ok: Tensor, due: int) -> Request:
         """Sends pairs to the worker."""
-        flag = self.rooms.take(1, torch.bool)
+        flag = self.host.take(1, torch.bool)
         copies, listed = [(flag, ok)], []
         for i, (v, h) in pairs.items():
             h = h.detach().clone()  # the program may overwrite its gradient before the copy is complete
-            to = self.rooms.take(h.numel(), self.dtype)
+            to = self.host.take(h.numel(), self.dtype)
             copies.append((to, h))
-            drawn = None if v is None else self.rooms.take(v.numel(), self.dtype)
+            drawn = None if v is None else self.host.take(v.numel(), self.dtype)
             if v is not None and drawn is not None:
                 copies.append((drawn, v))
             listed.append(Pair(i, drawn, to, self.steps[i], self._fit_rate(i)))
         request = Request(self.step_count, due, listed, flag, self.link.to_host(copies), copies)
-        self.worker.post(request.job(self.cores, self.link, self.rooms))
+        self.worker.post(request.job(self.cores, self.link, self.host))
         return request
 
     # --- state

@@ -39,7 +39,7 @@ class Made(NamedTuple):
     skipped: int
 
 
-class Rooms:
+class HostRooms:
     """Memory on the host, which is used again: pinning takes long."""
 
     def __init__(self, link: Link) -> None:
@@ -65,7 +65,7 @@ class HostFit:
         self._elements: Optional[Tensor] = None
         self._sent: Any = None  # the mark of the last copy from elements
 
-    def fit(self, pair: Pair, rooms: Rooms) -> Optional[Made]:
+    def fit(self, pair: Pair, rooms: HostRooms) -> Optional[Made]:
         """Q after the pair; None where it cannot take it and stays."""
         core, h = self.core, pair.h
         v = rooms.take(h.numel(), h.dtype) if pair.v is None else pair.v
@@ -109,10 +109,10 @@ class Request:
         if self.error is not None:
             raise self.error
 
-    def job(self, fits: Mapping[int, HostFit], link: Link, rooms: Rooms) -> Job:
+    def job(self, fits: Mapping[int, HostFit], link: Link, rooms: HostRooms) -> Job:
         return partial(self._run, fits, link, rooms)
 
-    def _run(self, fits: Mapping[int, HostFit], link: Link, rooms: Rooms) -> None:
+    def _run(self, fits: Mapping[int, HostFit], link: Link, rooms: HostRooms) -> None:
         try:
             self._fit(fits, link, rooms)
         except BaseException as why:  # it is raised in the caller's thread
@@ -120,7 +120,7 @@ class Request:
         finally:
             self.done.set()
 
-    def _fit(self, fits: Mapping[int, HostFit], link: Link, rooms: Rooms) -> None:
+    def _fit(self, fits: Mapping[int, HostFit], link: Link, rooms: HostRooms) -> None:
         link.wait(self._mark)
         self._copies = None
         pairs, flag = self._pairs, self._flag

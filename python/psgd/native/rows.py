@@ -1,7 +1,7 @@
 """Tensors whose rows are spread over processes: what an update must know of all rows, and how it comes to know it."""
 from __future__ import annotations
 
-from typing import Any, Generator, Iterable, List, NamedTuple, Sequence
+from typing import Any, List, NamedTuple, Sequence
 
 import torch
 import torch.distributed as dist
@@ -31,14 +31,11 @@ class Ask(NamedTuple):
     norms: List[Tensor] = []
 
 
-def finish(update: Generator[Ask, Ask, None]) -> None:
-    """Of a tensor that is whole: what it asks for is the answer."""
-    try:
-        ask = next(update)
-        while True:
-            ask = update.send(ask)
-    except StopIteration:
-        pass
+class Alone:
+    """The process that holds all rows: what is asked for is the answer."""
+
+    def answer(self, ask: Ask) -> Ask:
+        return ask
 
 
 class Processes:
@@ -47,43 +44,26 @@ class Processes:
     def __init__(self, group: Any) -> None:
         self.group, self.size, self.rank = group, dist.get_world_size(group), dist.get_rank(group)
 
-    def finish(self, updates: Iterable[Generator[Ask, Ask, None]]) -> None:
-        """Of many tensors at once: one message answers all of them."""
-        live = [(update, next(update)) for update in updates]
-        while live:
-            answers = self.answer([ask for _, ask in live])
-            waiting = []
-            for (update, _), answer in zip(live, answers):
-                try:
-                    waiting.append((update, update.send(answer)))
-                except StopIteration:
-                    pass
-            live = waiting
-
-    def answer(self, asks: Sequence[Ask]) -> List[Ask]:
-        sums = self._reduced([ask.sums for ask in asks], dist.ReduceOp.SUM)
+    def answer(self, ask: Ask) -> Ask:
         # some backends lose NaN in a maximum
-        safe = [[torch.nan_to_num(x, nan=torch.inf, posinf=torch.inf) for x in ask.maxima] for ask in asks]
-        maxima = self._reduced(safe, dist.ReduceOp.MAX)
-        squares = self._reduced([[x.double() ** 2 for x in ask.norms] for ask in asks], dist.ReduceOp.SUM)
-        norms = [[x.sqrt().to(own.dtype) for x, own in zip(of, ask.norms)] for of, ask in zip(squares, asks)]
-        return [Ask(*each) for each in zip(sums, maxima, norms)]
+        safe = [torch.nan_to_num(x, nan=torch.inf, posinf=torch.inf) for x in ask.maxima]
+        squares = self._reduced([x.double() ** 2 for x in ask.norms], dist.ReduceOp.SUM)
+        norms = [x.sqrt().to(own.dtype) for x, own in zip(squares, ask.norms)]
+        return Ask(self._reduced(ask.sums, dist.ReduceOp.SUM), self._reduced(safe, dist.ReduceOp.MAX), norms)
 
-    def _reduced(self, lists: Sequence[Sequence[Tensor]], op: Any) -> List[List[Tensor]]:
-        tensors = [x for each in lists for x in each]
+    def _reduced(self, tensors: Sequence[Tensor], op: Any) -> List[Tensor]:
         if not tensors:
-            return [[] for _ in lists]
+            return []
         flat = torch.cat([x.reshape(-1) for x in tensors])
         dist.all_reduce(flat, op, group=self.group)
-        parts = iter(part.view(x.shape) for part, x in zip(flat.split_with_sizes([x.numel() for x in tensors]), tensors))
-        return [[next(parts) for _ in each] for each in lists]
+        return [part.view(x.shape) for part, x in zip(flat.split_with_sizes([x.numel() for x in tensors]), tensors)]
 
     def max(self, x: Tensor) -> Tensor:
-        return self.answer([Ask(maxima=[x])])[0].maxima[0]
+        return self.answer(Ask(maxima=[x])).maxima[0]
 
     def norm(self, x: Tensor) -> Tensor:
         """Of each entry, a norm of what is here."""
-        return self.answer([Ask(norms=[x])])[0].norms[0]
+        return self.answer(Ask(norms=[x])).norms[0]
 
     def exchange(self, out: Sequence[Tensor], sizes: Sequence[int], like: Tensor) -> List[Tensor]:
         """out[r] to process r; what process r sends is sizes[r] long."""

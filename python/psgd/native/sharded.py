@@ -18,9 +18,10 @@ from .._units import Unit
 from ..group import Group
 from .composites import Kron, parse
 from .fit import NativeFit
+from .flat import Flat
 from .leaves import FEW, Diag, Identity
 from .rounding import HALVES, round_stochastically
-from .rows import Processes, Rows, finish
+from .rows import Processes, Rows
 from .tensors import NativeList, NativeView
 
 
@@ -64,8 +65,8 @@ class ShardedList(NativeList):
             parts.append(local.detach().reshape(count, math.prod(p.shape[1:])).to(self.dtype))
         return (parts[0] if len(parts) == 1 else torch.cat(parts, 1)).reshape(count, *unit.shape[1:])
 
-    def _peaks(self, tensors: Sequence[Tensor]) -> Tensor:
-        return self.processes.max(super()._peaks(tensors))
+    def _sums(self, tensors: Sequence[Tensor]) -> Tensor:
+        return self.processes.max(super()._sums(tensors).abs())
 
     def _norms(self, tensors: Sequence[Tensor]) -> Tensor:
         return self.processes.norm(super()._norms(tensors))
@@ -76,25 +77,20 @@ class ShardedList(NativeList):
         rows, width = self.rows[index], self.widths[index]
         return self._probe(index, (rows.stop - rows.start) * width, rows.start * width).view(1, -1)
 
-    def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
-        here = {i: self._regularised(entry["g"], thetas[i]) for i, entry in self.loaded.items()}
-        held = {i: g for i, g in here.items() if i not in self.owners}
+    def _directions(self, g: Flat, ok: Tensor) -> List[Tensor]:
+        here = dict(zip(g.keys, g.parts()))
+        held = {i: own for i, own in here.items() if i not in self.owners}
         held.update(self._to_owners(here))
-        shares = self._shares()
-        averages = {i: self._averaged(i, g, ok, shares[i]) for i, g in held.items()}
-        waiting = []
-        for i, g in held.items():
-            pair = self._pair(i, g, averages[i], None)
-            if pair is not None:
-                update = self.fits[i].updating(*pair, ok, self._fit_rate(i))
-                if i in self.owners:
-                    finish(update)
-                else:
-                    waiting.append(update)
-        self.processes.finish(waiting)
-        made = {i: self._applied(i, m) for i, m in averages.items()}
+        made: Dict[int, Tensor] = {}
+        if held:
+            m = self._averaged(Flat.of(held, self.rooms, "held"), ok)
+            averages = dict(zip(m.keys, m.parts()))
+            pairs = {i: self._pair(i, own, averages[i]) for i, own in held.items() if self._due(i)}
+            self._fit({i: pair for i, pair in pairs.items() if pair is not None and i in self.owners}, ok)
+            self._fit({i: pair for i, pair in pairs.items() if pair is not None and i not in self.owners}, ok, self.processes)
+            made = dict(zip(m.keys, self._applied(m)))
         back = self._from_owners(here, made)
-        return {i: back[i] if i in self.owners else made[i] for i in here}
+        return [back[i] if i in self.owners else made[i] for i in g.keys]
 
     def _owned(self, by: int, present: Mapping[int, Tensor]) -> List[int]:
         return [i for i in present if self.owners.get(i) == by]
@@ -131,17 +127,18 @@ class ShardedList(NativeList):
         rows = self._rows_of(self.units[index], rank)
         return (rows.stop - rows.start) * self.widths[index]
 
-    def _store(self, index: int, made: Tensor) -> None:
-        unit, rows, width = self.units[index], self.rows[index], self.widths[index]
-        half = unit.params[0].dtype
-        if half in HALVES:
-            at = rows.start * width
-            made = round_stochastically(made, half, self.seed, self.first + index, self.step_count, at)
-        made = made.reshape(rows.stop - rows.start, width)
-        parts = [made] if len(unit.params) == 1 else [made[:, :-1], made[:, -1]]
-        for part, p in zip(parts, unit.params):
-            local = local_of(p)
-            local.copy_(part.reshape(local.shape))
+    def _store(self, thetas: Mapping[int, Tensor]) -> None:
+        for i, made in thetas.items():
+            unit, rows, width = self.units[i], self.rows[i], self.widths[i]
+            half = unit.params[0].dtype
+            if half in HALVES:
+                at = rows.start * width
+                made = round_stochastically(made, half, self.seed, self.first + i, self.step_count, at)
+            made = made.reshape(rows.stop - rows.start, width)
+            parts = [made] if len(unit.params) == 1 else [made[:, :-1], made[:, -1]]
+            for part, p in zip(parts, unit.params):
+                local = local_of(p)
+                local.copy_(part.reshape(local.shape))
 
     # --- what people look at
 
@@ -162,8 +159,9 @@ class ShardedList(NativeList):
     def _average_of(self, index: int, shape: Tuple[int, ...]) -> List[Tensor]:
         if self.momentum == 0:
             return []
-        none = torch.zeros(shape, dtype=self.dtype, device=self.device)
-        return [self.averages.get(index, none)]
+        if index in self.averages:
+            return [self.averages[index]]
+        return [torch.zeros(shape, dtype=self.dtype, device=self.device)]
 
     def _by_row(self, index: int) -> List[Tensor]:
         """What a process has of its rows: [rows, ..] each."""

@@ -21,10 +21,12 @@ from .._sharded import own_part
 from .._tensor_list import FEW, OF_FEW, refuse_values
 from .._units import Unit
 from .fit import NativeFit
-from .leaves import peak
+from .flat import Averages, Flat, Rooms
+from .leaves import Diag, norms
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
+from .updates import ALONE, Updates
 
 READ_EVERY = 64
 _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
@@ -82,12 +84,14 @@ class NativeList:
         self.device, self.dtype = units[0].params[0].device, units[0].dtype
         self.steps, self.taken = [0] * len(units), torch.zeros(len(units), device=self.device)
         self.step_count = 0
-        self.lot = -1, 0.0  # a step, and its number that decides whether a fit is due
+        self.lot = -1, False  # a step, and whether a fit is due then
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
         self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
-        self.averages: Dict[int, Tensor] = {}
+        self.averages = Averages()
+        self.updates, self.rooms = Updates(), Rooms()
         self.v: Dict[int, Tensor] = {}
-        self.loaded: Dict[int, Dict[str, Tensor]] = {}
+        self.loaded: Flat = Flat.none(self.first_rms)
+        self.products: Optional[Flat] = None
         self.fits: Dict[int, NativeFit] = {}
         self.follow_options()
         self._make_fits(choose(units))
@@ -151,6 +155,8 @@ class NativeList:
         self.clip_gradient = float(get("clip-gradient"))
         self.seed, self.every = int(get("seed")), int(get("update-every"))
         self.newton = get("criterion") == "newton"
+        self.anneal, self.floor = int(get("update-anneal")), float(get("update-floor"))
+        self.probability = float(get("update-probability"))
 
     def _refuse_change(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Of what the fits are built from."""
@@ -173,19 +179,21 @@ class NativeList:
         return float(self.settings["lr"]) * rise * self._schedule("lr", self.step_count)
 
     def _due(self, index: int) -> bool:
+        """Whether a tensor is fitted at its present step; the same for all tensors that have made as many."""
         step = self.steps[index]
-        if step % self.every:
-            return False
-        anneal, chance = int(self.settings["update-anneal"]), float(self.settings["update-probability"])
-        if anneal:
-            chance *= float(self.settings["update-floor"]) ** min(1.0, (step // self.every) / anneal)
-        return chance >= 1 or self._lot(step) < chance
-
-    def _lot(self, step: int) -> float:
-        """The number that decides whether a fit is due, the same for all tensors."""
         if self.lot[0] != step:
-            self.lot = step, Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform()
+            self.lot = step, self._drawn_lot(step)
         return self.lot[1]
+
+    def _drawn_lot(self, step: int) -> bool:
+        chance = 0.0 if step % self.every else self._chance(step)
+        return chance >= 1 or (chance > 0 and Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform() < chance)
+
+    def _chance(self, step: int) -> float:
+        """Of a fit at a step that one may happen at."""
+        if self.anneal:
+            return float(self.probability * self.floor ** min(1.0, (step // self.every) / self.anneal))
+        return self.probability
 
     # --- one step
 
@@ -226,164 +234,191 @@ class NativeList:
         return [[part.to(p.dtype) for part, p in zip(unit.split(whole), unit.params)] for whole in v]
 
     def load(self, products: Sequence[Mapping[int, Optional[Tensor]]]) -> bool:
-        self.loaded = {}
-        sign = -1 if self.group.get("maximize") else 1
+        gs, hs, sign = {}, {}, -1 if self.group.get("maximize") else 1
         for i, unit in enumerate(self.units):
             grads = [p.grad for p in unit.params]
-            if all(grad is None for grad in grads):
+            there = [grad for grad in grads if grad is not None]
+            if not there:
                 continue
-            if any(grad is not None and grad.layout is not torch.strided for grad in grads):
+            if any(grad.layout is not torch.strided for grad in there):
                 raise UnsupportedError(f"{unit.name} has a sparse gradient, which takes parameters on the CPU")
-            entry = {"g": self._joined(unit, grads)}
+            gs[i] = self._joined(unit, grads)
+            given = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
+            if given and self._due(i) and any(h is not None for each in given for h in each):
+                hs[i] = torch.stack([self._joined(unit, each) for each in given])
+        if gs:
+            self.loaded = Flat.of(gs, self.rooms, "g")
+            self.products = Flat.of(hs, self.rooms, "h") if hs else None
             if sign < 0:
-                entry["g"] = -entry["g"]
-            hs = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
-            if self._due(i) and any(h is not None for each in hs for h in each):
-                entry["h"] = torch.stack([self._joined(unit, each) for each in hs])
-            self.loaded[i] = entry
-        return bool(self.loaded)
+                self.loaded.flat.neg_()
+        return bool(gs)
 
     def _joined(self, unit: Unit, tensors: Sequence[Optional[Tensor]]) -> Tensor:
         """Tensors in the shapes of a unit's parameters as one."""
         return unit.join(tensors)
 
-    def _peaks(self, tensors: Sequence[Tensor]) -> Tensor:
-        """max |entry| of each."""
-        return torch.stack([peak(x) for x in tensors])
+    def _sums(self, tensors: Sequence[Tensor]) -> Tensor:
+        """Of the entries of each, or more; not finite where one of them is not."""
+        return torch.stack([x.sum() for x in tensors])
 
     def _norms(self, tensors: Sequence[Tensor]) -> Tensor:
         """The norm of each."""
-        return torch.stack([x.norm() for x in tensors])
+        return norms(tensors)
 
     def sound(self) -> Tensor:
-        """A flag on the device: everything that was loaded is finite."""
-        return torch.isfinite(self._peaks([x for entry in self.loaded.values() for x in entry.values()])).all()
+        """A flag on the device: everything that was loaded is finite. What is not becomes 0, so that a step that is
+        masked by factors of 0 makes no NaN of it."""
+        both = [each.flat for each in (self.loaded, self.products) if each is not None]
+        fine = (self._sums(both).abs() < math.inf).all()
+        for each in both:
+            each.nan_to_num_(0, 0, 0)
+        return fine
 
     def step(self, ok: Tensor) -> None:
-        rate = self._rate()
-        self._clip_gradients()
+        rate, g = self._rate(), self.loaded
         with torch.no_grad():
-            thetas = {i: self._joined(self.units[i], [p.detach() for p in self.units[i].params]) for i in self.loaded}
-            directions = self._directions(thetas, ok)
-            fine = ok & torch.isfinite(self._peaks(list(directions.values()))).all()
-            factor, own = self._clip(directions, thetas)
-            kept = {i: (1 - rate * self.decay) * thetas[i] if self.decay else thetas[i] for i in directions}
-            made = {i: torch.addcmul(kept[i], d, rate * factor * own[i], value=-1) for i, d in directions.items()}
-            fits = fine & torch.isfinite(self._peaks(list(made.values())))
-            for place, i in enumerate(made):
-                self._store(i, torch.where(fits[place], made[i], thetas[i]))
+            thetas = [self._joined(self.units[i], self.units[i].params) for i in g.keys]
+            if self.clip_gradient > 0:
+                g = g.like(g.flat * (self.clip_gradient / self._norms([g.flat])[0]).clamp_max(1))
+            if self.l2 > 0:
+                g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
+            directions, size = self._directions(g, ok), self._norms(thetas).norm()
+            scales, sizes = self._clip(g.keys, directions, size)
+            # whether a direction is not finite, or a sum overflows, is known before it is made: no mask of the sum is needed
+            most = size + rate * (scales * sizes).amax()
+            fine = ok & (most < torch.finfo(self.dtype).max)
+            steps = torch._foreach_mul(directions, (rate * scales * fine).nan_to_num_(0, 0, 0).unbind())
+            if self.decay:
+                torch._foreach_mul_(thetas, [1 - rate * self.decay * fine.to(self.dtype)] * len(thetas))
+            torch._foreach_sub_(thetas, g.like(self.rooms.cat("step", steps).nan_to_num_(0, 0, 0)).parts())
+            self._store(dict(zip(g.keys, thetas)))
+            if len(g.keys) == len(self.units):
+                self.taken.add_(fine)
+            for i in g.keys:
                 self.steps[i] += 1
-        taken = fine.to(self.taken.dtype)
-        if len(self.loaded) == len(self.units):
-            self.taken = self.taken + taken
-        else:
-            for i in self.loaded:
-                self.taken[i] += taken
-        bad = (~fine).to(torch.int64)
-        self.skips = torch.stack([self.skips[0] + bad, (self.skips[1] + bad) * bad])
+                if len(g.keys) < len(self.units):
+                    self.taken[i] += fine
+            bad = ~fine
+            self.skips.add_(bad)
+            self.skips[1].mul_(bad)
         self.step_count += 1
-        self.loaded = {}
 
-    def _clip_gradients(self) -> None:
-        if self.clip_gradient > 0:
-            norm = self._norms([entry["g"] for entry in self.loaded.values()]).norm()
-            factor = (self.clip_gradient / norm).clamp_max(1)
-            for entry in self.loaded.values():
-                entry["g"] = entry["g"] * factor
+    def look(self) -> None:
+        """What is read from the device now and then."""
+        for fit in self.fits.values():
+            if fit.starting:
+                fit.look()
 
-    def _directions(self, thetas: Mapping[int, Tensor], ok: Tensor) -> Dict[int, Tensor]:
-        """P m of each tensor that was loaded, after the fit where that is due."""
-        averages, pairs, shares = {}, {}, self._shares()
-        for i, entry in self.loaded.items():
-            g = self._regularised(entry["g"], thetas[i])
-            averages[i] = self._averaged(i, g, ok, shares[i])
-            pair = self._pair(i, g, averages[i], entry.get("h"))
-            if pair is not None:
-                pairs[i] = pair
-        self._fit(pairs, ok)
-        return {i: self._applied(i, m) for i, m in averages.items()}
+    def _directions(self, g: Flat, ok: Tensor) -> List[Tensor]:
+        """P m of each tensor that was loaded, after the fit where that is due; m is not divided by its share yet."""
+        m = self._averaged(g, ok)
+        due = [self._due(i) for i in g.keys]
+        if any(due):
+            parts = zip(g.keys, due, g.parts(), m.parts())
+            pairs = {i: self._pair(i, own, average) for i, is_due, own, average in parts if is_due}
+            self._fit({i: pair for i, pair in pairs.items() if pair is not None}, ok)
+        return self._applied(m)
 
-    def _fit(self, pairs: Mapping[int, Tuple[Any, Tensor]], ok: Tensor) -> None:
-        for i, pair in pairs.items():
-            self.fits[i].update(*pair, ok, self._fit_rate(i))
-
-    def _regularised(self, g: Tensor, theta: Tensor) -> Tensor:
-        return g + self.l2 * theta if self.l2 > 0 else g
+    def _fit(self, pairs: Mapping[int, Tuple[Any, Tensor]], ok: Tensor, over: Any = ALONE) -> None:
+        rates = {i: self._fit_rate(i) for i in pairs}
+        for rate in sorted(set(rates.values())):
+            some = [i for i in pairs if rates[i] == rate]
+            self.updates.run([self.fits[i] for i in some], [pairs[i] for i in some], ok, rate, over)
 
     def _drawn(self, index: int) -> Optional[Tensor]:
         """v of a fit that needs no product."""
         return self._normal(index, 1)
 
-    def _pair(self, index: int, g: Tensor, m: Tensor, h: Optional[Tensor]) -> Optional[Tuple[Any, Tensor]]:
+    def _pair(self, index: int, g: Tensor, m: Tensor) -> Optional[Tuple[Any, Tensor]]:
         """v and h of a fit that is due."""
-        if not self._due(index):
-            return None
         if not self.newton:
-            return self._drawn(index), m if self.settings["whiten"] == "momentum" else g
-        return None if h is None else (self.v[index], self._regularised(h, self.v[index]))
+            return self._drawn(index), m / self._shares()[index] if self.settings["whiten"] == "momentum" else g
+        if self.products is None or index not in self.products.keys:
+            return None
+        h, v = self.products.part(index), self.v[index]
+        return v, h + self.l2 * v if self.l2 > 0 else h
 
     def _fit_rate(self, index: int) -> float:
         return float(self.settings["step"]) * self._schedule("step", self.steps[index])
 
-    def _applied(self, index: int, m: Tensor) -> Tensor:
+    def _applied(self, m: Flat) -> List[Tensor]:
         what = self.settings["apply"].lower()
-        d = self.fits[index].apply(m, "p2" if what == "inverse-fisher" else what)
-        return d / float(self.settings["batch"]) if what == "inverse-fisher" else d
+        ms, fits = m.parts(), [self.fits[i] for i in m.keys]
+        made: List[Any] = [None] * len(ms)
+        alone = [k for k, fit in enumerate(fits) if what == "p" and isinstance(fit.root, Diag)]
+        if alone:  # in one call
+            shaped = [fits[k].root.squared().view(ms[k].shape) for k in alone]
+            for k, d in zip(alone, torch._foreach_mul([ms[k] for k in alone], shaped)):
+                made[k] = d
+        for k, (i, fit) in enumerate(zip(m.keys, fits)):
+            if made[k] is None:
+                made[k] = fit.apply(ms[k], "p2" if what == "inverse-fisher" else what, self._reuse(i))
+        return list(torch._foreach_div(made, float(self.settings["batch"]))) if what == "inverse-fisher" else made
+
+    def _reuse(self, index: int) -> float:
+        """How often a Q is applied before the next fit, on average."""
+        chance = self._chance(self.steps[index])
+        return self.every / chance if chance > 0 else math.inf
 
     def _shares(self) -> Tensor:
         """1 - momentum^t of each tensor: what the gradients so far have of its average."""
         made: Tensor = 1 - self.momentum ** (self.taken.to(self.dtype) + 1)
         return made
 
-    def _averaged(self, index: int, g: Tensor, ok: Tensor, share: Tensor) -> Tensor:
-        """The moving average of the gradient, divided by its share so that it starts without bias."""
-        beta = self.momentum
-        if beta == 0:
+    def _averaged(self, g: Flat, ok: Tensor) -> Flat:
+        """The moving averages of the gradients. They are to be divided by the tensors' shares: then they start without
+        bias."""
+        if self.momentum == 0:
             return g
-        old = self.averages.get(index)
-        old = torch.zeros_like(g) if old is None else old
-        new = torch.lerp(old, g, 1 - beta)
-        self.averages[index] = torch.where(ok, new, old)
+        new = self.averages.take(g, (1 - self.momentum) * ok.to(self.dtype))
         if self.settings["nesterov"] in (True, "yes"):
-            new = beta * new + (1 - beta) * g
-        return new / share
+            return g.like(self.momentum * new.flat + (1 - self.momentum) * g.flat)
+        return new
 
-    def _clip(self, directions: Dict[int, Tensor], thetas: Mapping[int, Tensor]) -> Tuple[Tensor, Dict[int, Tensor]]:
-        """Clips the elements of the directions; returns the factor that the limits over all tensors ask for, and the one
-        that the limit of each tensor does."""
-        one = self.first_rms.new_ones(())
-        own = {i: one for i in directions}
-        if not (self.clip or self.clip_element or self.clip_rms or self.clip_relative):
-            return one, own
+    def _clip(self, keys: Sequence[int], directions: List[Tensor], theta: Tensor) -> Tuple[Tensor, Tensor]:
+        """Clips the elements of the directions; returns what each direction is to be multiplied by, for its share and
+        the limits, and its norm before. theta: the norm of all parameters."""
+        shares = self._shares()
+        if len(keys) < len(self.units):
+            shares = torch.stack([shares[i] for i in keys])
         if self.clip_element > 0:
-            for i, d in directions.items():
-                directions[i] = d.clamp(-self.clip_element, self.clip_element)
-        norms, counts = self._norms(list(directions.values())), [math.prod(self.units[i].shape) for i in directions]
+            for k, share in enumerate(shares.unbind()):
+                directions[k] = (directions[k] / share).clamp(-self.clip_element, self.clip_element)
+            shares = torch.ones_like(shares)
+        sizes = self._norms(directions)
+        scales = 1 / shares
+        norms = sizes * scales
+        counts = [math.prod(self.units[i].shape) for i in keys]
         if self.clip_rms > 0:
-            factors = _factor(self.clip_rms, norms / norms.new_tensor(counts).sqrt())
-            own = dict(zip(directions, factors))
-            norms = norms * factors
-        norm = norms.norm()
-        factor = torch.ones_like(norm)
+            roots = self.updates.constant(norms, [math.sqrt(count) for count in counts])
+            factors = _factor(self.clip_rms * roots, norms)
+            scales = scales * factors
+            norms = sizes * scales if self.clip > 0 or self.clip_relative > 0 else norms
         if self.clip > 0:
             total = sum(math.prod(unit.shape) for unit in self.units)
-            factor = _factor(self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1), norm)
+            limit = self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1)
+            factor = _factor(limit, norms.norm())
+            norms, scales = norms * factor, scales * factor
         if self.clip_relative > 0:
-            root = math.sqrt(sum(counts))
-            rms = self._norms(list(thetas.values())).norm() / root
-            start = torch.where(rms > 0, rms, norm * factor / root)
+            norm, root = norms.norm(), math.sqrt(sum(counts))
+            rms = theta / root
+            start = torch.where(rms > 0, rms, norm / root)
             self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
-            limit = self.clip_relative * root * (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
-            factor = factor * _factor(limit, norm * factor)
-        return factor, own
+            middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
+            scales = scales * _factor(self.clip_relative * root * middle, norm)
+        return scales, sizes
 
-    def _store(self, index: int, whole: Tensor) -> None:
-        unit = self.units[index]
-        half = unit.params[0].dtype
-        if half in HALVES:
-            whole = round_stochastically(whole, half, self.seed, self.first + index, self.step_count)
-        for part, p in zip(unit.split(whole), unit.params):
-            p.copy_(own_part(part, p))
+    def _store(self, thetas: Mapping[int, Tensor]) -> None:
+        """Into the parameters, where theta is not the parameter itself."""
+        for i, theta in thetas.items():
+            unit = self.units[i]
+            if unit.is_joined_in_place():
+                continue
+            half = unit.params[0].dtype
+            if half in HALVES:
+                theta = round_stochastically(theta, half, self.seed, self.first + i, self.step_count)
+            for part, p in zip(unit.split(theta), unit.params):
+                p.copy_(own_part(part, p))
 
     # --- what people look at, and state
 
@@ -454,7 +489,8 @@ class NativeList:
 
 def _factor(limit: Any, size: Tensor) -> Tensor:
     """What brings a size down to a limit."""
-    return torch.where(size > limit, limit / size, torch.ones_like(size))
+    made: Tensor = (limit / size).clamp_max(1)
+    return made
 
 
 def _defaults(method: str, criterion: str, which: Any) -> Dict[str, Any]:
