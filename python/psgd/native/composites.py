@@ -66,9 +66,14 @@ class Kron(Composite):
         return X.reshape(shape)
 
     def act_p(self, X: Tensor, reuse: float) -> Tensor:
-        shape = X.shape
-        for part, mode in zip(self.parts, self._modes(shape[0], shape[2])):
-            X = part.act_p(X.reshape(mode), reuse)
+        shape, modes, fresh = X.shape, self._modes(X.shape[0], X.shape[2]), False
+        for part, mode in zip(self.parts, modes):
+            if not isinstance(part, (Diag, Identity)):
+                X, fresh = part.act_p(X.reshape(mode), reuse), True
+        for part, mode in zip(self.parts, modes):
+            if isinstance(part, Diag):  # factors commute: these last, in place
+                p = part.squared()[:, None]
+                X, fresh = X.reshape(mode).mul_(p) if fresh else X.reshape(mode) * p, True
         return X.reshape(shape)
 
     def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:

@@ -10,6 +10,7 @@ from torch import Tensor
 from .._errors import ArgumentError, UnsupportedError
 from . import families  # noqa: F401  registers lra and splu
 from .composites import Composite, Kron, Sum, parse, start
+from .leaves import Leaf
 from .rows import Rows
 from .updates import Updates, running
 
@@ -61,6 +62,8 @@ class NativeFit:
         start(self.root, self.init_scale)
         self.units = [unit for unit, _ in self.root.units(None)]
         self.norms = self._norms()
+        whole = sum(unit.n for unit in self.units) == self.n  # no identity among them
+        self.splits = whole and set(self.norms) == {"entry"} and isinstance(self.root, (Sum, Leaf))
         self.shares = self._shares()
         self.running = [[self._zero() for _ in range(getattr(unit, "part_count", 1))] for unit in self.units]
 

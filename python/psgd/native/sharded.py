@@ -210,7 +210,7 @@ class ShardedList(NativeList):
         for i, (counters, average, state) in found.items():
             steps, taken, skips, first_rms = counters
             self.steps[i], self.step_count = (int(x) for x in steps)
-            self.taken[i], self.skips, self.first_rms = taken[0], skips, first_rms[0]
+            self.taken[i], self.skips, self.first_rms, self.rms_known = taken[0], skips, first_rms[0], False
             if i in self.fits:
                 self.fits[i].load_tensors(state)
             if average:

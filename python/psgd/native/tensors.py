@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from .._arrays import dtype_code
 from .._errors import FormatError, UnsupportedError
@@ -87,6 +88,7 @@ class NativeList:
         self.lot = -1, False  # a step, and whether a fit is due then
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
         self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
+        self.rms_known = False
         self.averages = Averages()
         self.updates, self.rooms = Updates(), Rooms()
         self.v: Dict[int, Tensor] = {}
@@ -282,15 +284,17 @@ class NativeList:
                 g = g.like(g.flat * (self.clip_gradient / self._norms([g.flat])[0]).clamp_max(1))
             if self.l2 > 0:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
-            directions, size = self._directions(g, ok), self._norms(thetas).norm()
+            directions, size = self._directions(g, ok), vector_norm(self._norms(thetas))
             scales, sizes = self._clip(g.keys, directions, size)
             # whether a direction is not finite, or a sum overflows, is known before it is made: no mask of the sum is needed
             most = size + rate * (scales * sizes).amax()
             fine = ok & (most < torch.finfo(self.dtype).max)
-            steps = torch._foreach_mul(directions, (rate * scales * fine).nan_to_num_(0, 0, 0).unbind())
+            torch._foreach_mul_(directions, (rate * scales * fine).nan_to_num_(0, 0, 0).unbind())
+            for d in directions:
+                d.nan_to_num_(0, 0, 0)
             if self.decay:
                 torch._foreach_mul_(thetas, [1 - rate * self.decay * fine.to(self.dtype)] * len(thetas))
-            torch._foreach_sub_(thetas, g.like(self.rooms.cat("step", steps).nan_to_num_(0, 0, 0)).parts())
+            torch._foreach_sub_(thetas, directions)
             self._store(dict(zip(g.keys, thetas)))
             if len(g.keys) == len(self.units):
                 self.taken.add_(fine)
@@ -304,13 +308,15 @@ class NativeList:
         self.step_count += 1
 
     def look(self) -> None:
-        """What is read from the device now and then."""
+        """What is read from the device now and then: what is known to be over need not be masked any more."""
+        self.rms_known = bool(self.first_rms >= 0)
         for fit in self.fits.values():
             if fit.starting:
                 fit.look()
 
     def _directions(self, g: Flat, ok: Tensor) -> List[Tensor]:
-        """P m of each tensor that was loaded, after the fit where that is due; m is not divided by its share yet."""
+        """P m of each tensor that was loaded, after the fit where that is due, in memory of its own; m is not divided by
+        its share yet."""
         m = self._averaged(g, ok)
         due = [self._due(i) for i in g.keys]
         if any(due):
@@ -351,7 +357,9 @@ class NativeList:
             for k, d in zip(alone, torch._foreach_mul([ms[k] for k in alone], shaped)):
                 made[k] = d
         for k, (i, fit) in enumerate(zip(m.keys, fits)):
-            if made[k] is None:
+            if not fit.units:
+                made[k] = ms[k].clone()
+            elif made[k] is None:
                 made[k] = fit.apply(ms[k], "p2" if what == "inverse-fisher" else what, self._reuse(i))
         return list(torch._foreach_div(made, float(self.settings["batch"]))) if what == "inverse-fisher" else made
 
@@ -362,8 +370,10 @@ class NativeList:
 
     def _shares(self) -> Tensor:
         """1 - momentum^t of each tensor: what the gradients so far have of its average."""
-        made: Tensor = 1 - self.momentum ** (self.taken.to(self.dtype) + 1)
-        return made
+        if self.momentum == 0:
+            return torch.ones_like(self.taken, dtype=self.dtype)
+        log = math.log(self.momentum)
+        return (self.taken.to(self.dtype) * log + log).expm1_().neg_()
 
     def _averaged(self, g: Flat, ok: Tensor) -> Flat:
         """The moving averages of the gradients. They are to be divided by the tensors' shares: then they start without
@@ -386,26 +396,26 @@ class NativeList:
                 directions[k] = (directions[k] / share).clamp(-self.clip_element, self.clip_element)
             shares = torch.ones_like(shares)
         sizes = self._norms(directions)
-        scales = 1 / shares
+        scales = shares.reciprocal()
         norms = sizes * scales
         counts = [math.prod(self.units[i].shape) for i in keys]
         if self.clip_rms > 0:
-            roots = self.updates.constant(norms, [math.sqrt(count) for count in counts])
-            factors = _factor(self.clip_rms * roots, norms)
-            scales = scales * factors
+            limits = self.updates.constant(norms, [self.clip_rms * math.sqrt(count) for count in counts])
+            scales = scales * _factor(limits, norms)
             norms = sizes * scales if self.clip > 0 or self.clip_relative > 0 else norms
         if self.clip > 0:
             total = sum(math.prod(unit.shape) for unit in self.units)
             limit = self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1)
-            factor = _factor(limit, norms.norm())
+            factor = _factor(limit, vector_norm(norms))
             norms, scales = norms * factor, scales * factor
         if self.clip_relative > 0:
-            norm, root = norms.norm(), math.sqrt(sum(counts))
+            norm, root = vector_norm(norms), math.sqrt(sum(counts))
             rms = theta / root
-            start = torch.where(rms > 0, rms, norm / root)
-            self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
+            if not self.rms_known:
+                start = torch.where(rms > 0, rms, norm / root)
+                self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
             middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
-            scales = scales * _factor(self.clip_relative * root * middle, norm)
+            scales = scales * _factor((self.clip_relative * root) * middle, norm)
         return scales, sizes
 
     def _store(self, thetas: Mapping[int, Tensor]) -> None:
@@ -473,7 +483,7 @@ class NativeList:
             steps, taken, skips, first_rms, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
-            self.skips, self.first_rms = skips, first_rms[0].to(self.dtype)
+            self.skips, self.first_rms, self.rms_known = skips, first_rms[0].to(self.dtype), False
             if average:
                 self.averages[i] = average[0].to(self.dtype)
 

@@ -23,6 +23,14 @@ ALONE = Alone()
 _MOST_CONSTANTS = 256
 
 
+class Case(NamedTuple):
+    """A preconditioner, and its pairs [pairs, n, 1]."""
+
+    fit: Any
+    v: Tensor
+    h: Tensor
+
+
 class Slot(NamedTuple):
     """A unit of one of the preconditioners, and what an update knows of it."""
 
@@ -72,20 +80,44 @@ class Updates:
     ) -> None:
         """pairs: v and h of each, [pairs, n]; ok: a flag on the device, False: nothing changes; rate: the step size."""
         count = 1 if fits[0].left is not None else pairs[0][0].numel() // fits[0].n
-        V = [v.reshape(count, fit.n, 1) for fit, (v, _) in zip(fits, pairs)]
-        H = [h.reshape(count, fit.n, 1) for fit, (_, h) in zip(fits, pairs)]
-        H = [h + fit.damping * v if fit.damping > 0 else h for fit, v, h in zip(fits, V, H)]
-        known = over.answer(Ask(maxima=[peaks(H + V)], norms=[norms(H + V)]))
+        cases = [Case(fit, v.reshape(count, fit.n, 1), h.reshape(count, fit.n, 1)) for fit, (v, h) in zip(fits, pairs)]
+        cases = [each._replace(h=each.h + each.fit.damping * each.v) if each.fit.damping > 0 else each for each in cases]
+        split = [each for each in cases if each.fit.splits]
+        joint = [each for each in cases if not each.fit.splits]
+        if split:
+            self._run_split(split, ok, rate, over)
+        if joint:
+            self._run_joint(joint, count, ok, rate, over)
+        for fit in fits:
+            fit.updates += 1
+            if fit.starting and fit.device.type == "cpu":  # there it costs nothing to know
+                fit.look()
+        self._keep_in_range([each for fit in fits for each in zip(fit.units, fit.shares)], fits[0].limits.entry, over)
+
+    def _run_split(self, cases: List[Case], ok: Tensor, rate: float, over: Any) -> None:
+        """Diagonals alone, of which each entry is a group of its own: all of them are one vector."""
+        widths = [each.fit.n for each in cases]
+        fine = ok
+        if any(each.fit.starting for each in cases):
+            fine = _started(cases, over.answer(_sizes_of(cases)), ok).repeat_interleave(
+                self.constant(cases[0].v, widths).long(), output_size=sum(widths))  # fmt: skip
+        v, h = (torch.cat([getattr(each, name)[:, :, 0] for each in cases], 1) for name in "vh")
+        q = torch.cat([unit.state[0] for each in cases for unit in each.fit.units])
+        q = _by_entry(q, (q * h).abs_(), (v / q).abs_(), fine, rate, cases[0].fit.limits.vanishing)
+        units = [unit for each in cases for unit in each.fit.units]
+        for unit, state in zip(units, q.split_with_sizes([unit.n for unit in units])):
+            unit.state = [state]
+
+    def _run_joint(self, cases: List[Case], count: int, ok: Tensor, rate: float, over: Any) -> None:
+        """All others."""
+        fits, limits = [each.fit for each in cases], cases[0].fit.limits
+        known = over.answer(_sizes_of(cases))
         most, size = known.maxima[0].view(2, -1), known.norms[0].view(2, -1)
-        okay = ok & torch.isfinite(most).all(0)
-        for k, fit in enumerate(fits):
-            if fit.starting:
-                fit.start_from(size[1, k], size[0, k], okay[k])
-        images = _images(fits, H, V, most)
+        okay = _started(cases, known, ok)
+        images = _images(cases, most)
         A, B = [each.A for each in images], [each.B for each in images]
         top = over.answer(Ask(maxima=[peaks(A + B)])).maxima[0].view(2, -1).amax(0)
         okay = okay & torch.isfinite(top)
-        limits = fits[0].limits
         logs = torch.log2(torch.where(okay & (top > 0), top, torch.ones_like(top)))
         exponent = torch.where(logs.abs() > limits.square, torch.floor(logs), torch.zeros_like(logs))
         down = torch.exp2(-exponent)
@@ -99,9 +131,6 @@ class Updates:
         of_images = norms(A + B).view(2, -1) if whitened else size
         numbers = Numbers(okay, weight, vanishing, of_images, rate)
         self._move(fits, [Images(a, b) for a, b in zip(A, B)], numbers, over)
-        for fit in fits:
-            fit.updates += 1
-        self._keep_in_range([slot for fit in fits for slot in zip(fit.units, fit.shares)], limits.entry, over)
 
     def constant(self, like: Tensor, values: Sequence[float]) -> Tensor:
         """Numbers that depend on no value, sent to the device once."""
@@ -159,21 +188,13 @@ class Updates:
         return [(slot.unit, _stepped(slot, c, go)) for slot, c, go in zip(slots, steps, moves.unbind())]
 
     def _moved_by_entry(self, slots: List[Slot], numbers: Numbers) -> List[Tuple[Any, List[Tensor]]]:
-        """Diagonals of which each entry is normalised by itself: by the sign of R, and not where a further step would
-        leave the range. All of them are one vector."""
-        rate, info, low = numbers.rate, torch.finfo(numbers.weight.dtype), slots[0].fit.limits.vanishing
+        """Diagonals of which each entry is normalised by itself, in sums with other groups."""
         widths = [slot.unit.n for slot in slots]
-        A = torch.cat([slot.images.A[:, :, 0] for slot in slots], 1).abs_()
-        B = torch.cat([slot.images.B[:, :, 0] for slot in slots], 1).abs_()
+        A, B = (torch.cat([getattr(slot.images, name)[:, :, 0] for slot in slots], 1).abs_() for name in "AB")
         q = torch.cat([slot.unit.state[0] for slot in slots])
-        sign = torch.sign((A * A - B * B).sum(0))
-        a, b = A.amax(0), B.amax(0)
-        stops = (sign < 0) & ((q * (1 + rate) > info.max) | ((q * low >= 1) & (a == 0)))
-        stops = stops | ((sign > 0) & ((q * (1 - rate) < info.tiny) | ((q <= low) & (b == 0))))
         places = self.constant(q, [slot.place for slot in slots]).long()
-        counts = self.constant(q, widths).long()
-        ok = numbers.ok[places].repeat_interleave(counts, output_size=sum(widths))
-        q = (q * torch.where(ok & ~stops, 1 - rate * sign, torch.ones_like(q))).clamp_min_(info.tiny)
+        ok = numbers.ok[places].repeat_interleave(self.constant(q, widths).long(), output_size=sum(widths))
+        q = _by_entry(q, A, B, ok, numbers.rate, slots[0].fit.limits.vanishing)
         return [(slot.unit, [own]) for slot, own in zip(slots, q.split_with_sizes(widths))]
 
     def _keep_in_range(self, units: Sequence[Tuple[Any, int]], limit: float, over: Any) -> None:
@@ -196,14 +217,47 @@ class Updates:
         torch._foreach_mul_(tensors, factors)
 
 
-def _images(fits: Sequence[Any], H: Sequence[Tensor], V: Sequence[Tensor], most: Tensor) -> List[Images]:
-    floor = torch.finfo(most.dtype).eps * most[0] / torch.where(most[1] > 0, most[1], torch.ones_like(most[1]))
-    made = []
-    for k, (fit, h, v) in enumerate(zip(fits, H, V)):
+def _sizes_of(cases: Sequence[Case]) -> Ask:
+    """The largest entries and the norms of h, then those of v."""
+    both = [each.h for each in cases] + [each.v for each in cases]
+    return Ask(maxima=[peaks(both)], norms=[norms(both)])
+
+
+def _started(cases: Sequence[Case], known: Ask, ok: Tensor) -> Tensor:
+    """Whether each pair is finite. Where a Q still waits for pairs to start from, it takes this one."""
+    okay = ok & torch.isfinite(known.maxima[0]).view(2, -1).all(0)
+    size = known.norms[0].view(2, -1)
+    for k, each in enumerate(cases):
+        if each.fit.starting:
+            each.fit.start_from(size[1, k], size[0, k], okay[k])
+    return okay
+
+
+def _by_entry(q: Tensor, A: Tensor, B: Tensor, ok: Tensor, rate: float, low: float) -> Tensor:
+    """Each q by the sign of its R = sum A^2 - B^2, and not where a further step would leave the range. A, B: sizes of the
+    images, [pairs, n]."""
+    info, a, b = torch.finfo(q.dtype), A.amax(0), B.amax(0)
+    larger = torch.maximum(a, b)
+    if A.shape[0] == 1:
+        sign = torch.sign(a - b)
+    else:
+        scale = larger.clamp_min(info.tiny)
+        sign = torch.sign(((A / scale) ** 2 - (B / scale) ** 2).sum(0))
+    rises = (q * (1 + rate) <= info.max) & ((q * low < 1) | (a > 0))
+    falls = (q * (1 - rate) >= info.tiny) & ((q > low) | (b > 0))
+    moves = torch.where(sign < 0, rises, falls) & ok & (larger < torch.inf)
+    return (q * torch.where(moves, 1 - rate * sign, torch.ones_like(q))).clamp_min_(info.tiny)
+
+
+def _images(cases: Sequence[Case], most: Tensor) -> List[Images]:
+    made, floor = [], None
+    for k, (fit, v, h) in enumerate(cases):
         if fit.rule.images == "whitened":
             made.append(Images(fit.root.act(h), fit.root.act(v, transpose=True, inverse=True)))
-        else:
-            made.append(Images(fit.root.act_p(h + floor[k] * v, 1), v))
+            continue
+        if floor is None:
+            floor = torch.finfo(most.dtype).eps * most[0] / torch.where(most[1] > 0, most[1], torch.ones_like(most[1]))
+        made.append(Images(fit.root.act_p(h + floor[k] * v, 1), v))
     return made
 
 
