@@ -3,6 +3,7 @@ import copy
 import io
 import math
 import os
+import warnings
 import pathlib
 import pickle
 import struct
@@ -114,7 +115,14 @@ def test_update_rules_are_those_of_the_core(spec, shape, rule):
     assert compare(spec, shape, pairs=3, rule=rule, step=0.1) < 1e-12
 
 
-@pytest.mark.parametrize("spec, shape", [("kron(tri,diag)", (4, 5)), ("kron(dense,scale)", (3, 2)), ("splu(2)", (9,))])
+@pytest.mark.parametrize("spec, shape", [("lra(2)", (9,)), ("splu(2)", (9,)), ("kron(tri,norm)", (4, 5)), ("sum(diag:4,tri)", (9,))])
+def test_a_fit_that_starts_from_its_first_pairs_is_that_of_the_core(spec, shape):
+    assert compare(spec, shape, step=0.1, init="first") < 1e-12
+
+
+@pytest.mark.parametrize("spec, shape", [
+    ("kron(tri,diag)", (4, 5)), ("kron(dense,scale)", (3, 2)), ("splu(2)", (9,)), ("kron(bnorm,t(bnorm))", (4, 5)),
+])  # fmt: skip
 def test_long_fits_are_balanced_as_the_core_does(spec, shape):
     assert compare(spec, shape, updates=300, step=0.05) < 1e-7  # rounding grows along the way
 
@@ -134,6 +142,47 @@ def test_what_is_not_finite_or_extreme():
                 fit.update(torch.randn(12, dtype=dtype), torch.randn(12, dtype=dtype) * scale, torch.tensor(True))
                 assert torch.isfinite(fit.Q()).all()
                 assert np.isfinite(scale) or torch.equal(fit.Q(), before)
+
+
+NO_LIMITS = dict(momentum=0, clip=0, clip_relative=0, clip_rms=0)
+
+
+@pytest.mark.parametrize("theta, gradients, options", [
+    ([1.0, 2, 3], [[0.0, 0, 0]] * 3 + [[1.0, 1, 1]], {}),  # zeros at first are steps too
+    ([1.0, 2, 3], [[0.0, 0, 0]] * 70, dict(NO_LIMITS, clip_relative=0.1)),
+    ([1.0, 2, 3], [[1e-25, 1e-25, 0]] * 3 + [[1.0, 1, 1]], {}),
+    ([0.0, 0, 0], [[1e20, -1e20, 3e20]], dict(NO_LIMITS)),  # squares overflow
+    ([1e20, 1.0, 0], [[1.0, 1, 1]] * 2, dict(NO_LIMITS)),
+    ([0.0, 0, 0], [[3e38, 3e38, 1]], dict(NO_LIMITS, lr=1e-10)),
+    ([0.0, 0, 0], [[1e25, 1.0, 1]] * 2, dict(NO_LIMITS, clip=0.1)),
+    ([0.0, 0, 0], [[1e25, 1.0, 1]] * 2, dict(NO_LIMITS, clip_relative=0.1)),
+    ([1.0, 2, 3], [[0.1, 0.2, -0.1]] * 5 + [[1e30, 1, 1]] + [[0.1, 0.2, -0.1]] * 5, {}),
+    ([1.0, 2, 3], [[3e38, -3e38, 0]] * 30 + [[-3e38, 3e38, 0]] * 2, dict(NO_LIMITS, momentum=0.9, lr=1e-30)),
+    ([0.0, 0, 0], [[1.0, 2e37, 0]], dict(NO_LIMITS, init="scale", init_scale=100.0, clip_element=1.0, precond_step=1e-6)),
+])  # fmt: skip
+def test_extreme_gradients_give_the_steps_of_the_core(theta, gradients, options):
+    ends = []
+    for backend in ("c", "native"):
+        p = torch.nn.Parameter(torch.tensor(theta))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            opt = psgd.torch.PSGD([p], **{"lr": 0.1, "group": "diag", "criterion": "fisher", "backend": backend, **options})
+            for g in gradients:
+                p.grad = torch.tensor(g)
+                opt.step()
+        ends.append((p.detach(), opt.skipped))
+    assert torch.allclose(ends[0][0], ends[1][0], rtol=2e-5, atol=1e-7 * float(ends[0][0].abs().max()))
+    assert ends[0][1] == ends[1][1]
+
+
+def test_float16_parameters_stay_in_their_range():
+    for backend in ("c", "native"):
+        p = torch.nn.Parameter(torch.tensor([60000.0, 1.0], dtype=torch.float16))
+        opt = psgd.torch.PSGD([p], 10.0, group="identity", criterion="fisher", backend=backend, **NO_LIMITS)
+        for _ in range(3):
+            p.grad = torch.tensor([-1000.0, 0.0], dtype=torch.float16)
+            opt.step()
+        assert p.tolist() == [65504.0, 1.0] and opt.skipped == 0
 
 
 def small_net(dtype=torch.float64):

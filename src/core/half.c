@@ -63,16 +63,21 @@ static float f16_small(float x, uint32_t random)
     return copysignf((down + (scaled - down >= 1 - (float)random * 0x1p-16F ? 1.0F : 0.0F)) * 0x1p-24F, x);
 }
 
+static float within(float x, float largest)
+{
+    return fmaxf(-largest, fminf(x, largest));
+}
+
 uint16_t psgd__half_rounded(psgd_dtype dtype, float x, uint32_t random)
 {
     random &= 0xffff;
     if (!isfinite(x)) return psgd__half_nearest(dtype, x);
     if (dtype == PSGD_BF16) {
         float made = float_of((bits_of(x) + random) & ~0xffffU);
-        return bf16_nearest(isfinite(made) ? made : x);
+        return bf16_nearest(within(isfinite(made) ? made : x, 0x1.fep127F));
     }
     float made = fabsf(x) < 0x1p-14F ? f16_small(x, random) : float_of((bits_of(x) + (random >> 3)) & ~0x1fffU);
-    return f16_nearest(fabsf(made) <= 65504 ? made : x);
+    return f16_nearest(within(fabsf(made) <= 65504 ? made : x, 65504));
 }
 
 void psgd__half_widen(psgd_dtype dtype, int64_t count, const uint16_t *from, float *x)

@@ -108,6 +108,9 @@ static void rounding_does_not_pass_the_largest(void **state)
     (void)state;
     assert_int_equal(psgd__half_rounded(PSGD_F16, 65510, 0xffff), 0x7bff);
     assert_int_equal(psgd__half_rounded(PSGD_BF16, 0x1.fe8p127F, 0xffff), 0x7f7f);
+    assert_int_equal(psgd__half_rounded(PSGD_F16, 1e6F, 0), 0x7bff);
+    assert_int_equal(psgd__half_rounded(PSGD_F16, -70000, 0xffff), 0xfbff);
+    assert_int_equal(psgd__half_rounded(PSGD_BF16, -0x1.fffffep127F, 0), 0xff7f);
 }
 
 /* Any part of a tensor is rounded as the whole is. */

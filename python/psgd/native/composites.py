@@ -96,8 +96,6 @@ class Kron(Composite):
     def balance(self, exactly: bool, largest: Sequence[Tensor]) -> None:
         """Brings the largest entries of the factors together: to their geometric mean, or by powers of two."""
         factors = self._factors()
-        if not factors:
-            return
         sizes = torch.stack(list(largest))
         if exactly:
             logs = sizes.log()

@@ -125,7 +125,7 @@ class Lra(Family):
         if self.r == 0:
             return [new_d, U, V]
 
-        turn = fit.updates % 128
+        turn = fit.since_start % 128
         on_v = turn % 2 == 1
         fixed, x, y = (U, UA, UB) if on_v else (V, VA, VB)
         p, q = x @ fixed, y @ fixed

@@ -80,13 +80,12 @@ class NativeFit:
         return torch.zeros((), dtype=self.dtype, device=self.device)
 
     def _read(self, settings: Mapping[str, Any]) -> None:
-        self.fisher = settings["criterion"] == "fisher"
         for name in ("integrate", "unbiased"):
             if settings[name] in (True, "yes"):
                 raise UnsupportedError(f"the option {name} is for parameters on the CPU")
         self.damping, self.step = float(settings["damping"]), float(settings["step"])
         self.decay, self.init_scale = float(settings["norm-decay"]), float(settings["init-scale"])
-        self.init_first, self.pairs = settings["init"] == "first", int(settings["pairs"])
+        self.init_first = settings["init"] == "first"
         self.rule_name, self.norm_name = resolve(self.root, settings["rule"], settings["norm"])
         self.rule = RULES[self.rule_name]
         self.by_entry = settings["norm"] == "auto" and self.rule_name == "eq"
@@ -137,6 +136,11 @@ class NativeFit:
         return X.reshape(x.shape)
 
     # --- one update
+
+    @property
+    def since_start(self) -> int:
+        """Updates since Q was a multiple of I, where all pairs to start from were sound."""
+        return max(0, self.updates - START_PAIRS + 1) if self.init_first else self.updates
 
     def update(self, v: Tensor, h: Tensor, ok: Tensor, step: Optional[float] = None) -> None:
         """From pairs [pairs, n] of v and h; ok: a flag on the device, False: nothing changes. step: the learning rate

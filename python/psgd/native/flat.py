@@ -92,6 +92,6 @@ class Averages:
             self._separate()
             zeros = zip(gs.keys, gs.like(torch.zeros_like(gs.flat)).parts())
             self._last = gs.like(torch.cat([self._others.pop(key, zero).reshape(-1) for key, zero in zeros]))
-        self._last.flat.lerp_(gs.flat, weight)
+        self._last.flat.mul_(1 - weight).addcmul_(gs.flat, weight)  # lerp would overflow between opposite extremes
         made: Flat = self._last
         return made

@@ -5,6 +5,7 @@ gram(B) are elements of the Lie algebra, laid out as the group likes. A step giv
 0 where the caller does not want one: nothing here reads a value back from the device."""
 from __future__ import annotations
 
+import math
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -43,11 +44,24 @@ def peak(X: Tensor) -> Tensor:
     return peaks([X])[0]
 
 
+_SAFE = {torch.float32: (1e-15, 1e18), torch.float64: (1e-140, 1e150)}  # norms whose squares are exact enough
+
+
 def norms(tensors: Sequence[Tensor]) -> Tensor:
-    """The norm of each."""
-    if all(x.numel() for x in tensors):
-        return torch.stack(torch._foreach_norm(list(tensors)))
-    return torch.stack([x.norm() for x in tensors])
+    """The norm of each, also where its square is out of range: then, or where that cannot be seen, in double."""
+    first, there = tensors[0], all(x.numel() for x in tensors)
+    if first.device.type in ("cpu", "mps", "meta"):  # the second has no double
+        made = torch.stack(torch._foreach_norm(list(tensors)) if there else [torch.linalg.vector_norm(x) for x in tensors])
+        low, high = _SAFE[first.dtype]
+        if first.device.type != "cpu" or all(low < size < high for size in made.tolist()):
+            return made
+    return torch.stack([torch.linalg.vector_norm(x, dtype=torch.float64) for x in tensors]).to(first.dtype)
+
+
+def all_finite(tensors: Sequence[Tensor]) -> Tensor:
+    if tensors[0].device.type == "cpu" and all(math.isfinite(x.sum()) for x in tensors):  # the faster look
+        return torch.ones((), dtype=torch.bool)
+    return torch.isfinite(peaks(tensors)).all()
 
 
 def as_rows(X: Tensor) -> Tensor:

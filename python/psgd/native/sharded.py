@@ -65,8 +65,8 @@ class ShardedList(NativeList):
             parts.append(local.detach().reshape(count, math.prod(p.shape[1:])).to(self.dtype))
         return (parts[0] if len(parts) == 1 else torch.cat(parts, 1)).reshape(count, *unit.shape[1:])
 
-    def _sums(self, tensors: Sequence[Tensor]) -> Tensor:
-        return self.processes.max(super()._sums(tensors).abs())
+    def _all_finite(self, tensors: Sequence[Tensor]) -> Tensor:
+        return self.processes.max((~super()._all_finite(tensors)).to(self.dtype)) == 0
 
     def _norms(self, tensors: Sequence[Tensor]) -> Tensor:
         return self.processes.norm(super()._norms(tensors))

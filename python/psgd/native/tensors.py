@@ -23,7 +23,7 @@ from .._tensor_list import FEW, OF_FEW, refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .flat import Averages, Flat, Rooms
-from .leaves import Diag, norms
+from .leaves import Diag, all_finite, norms
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
@@ -83,7 +83,7 @@ class NativeList:
         self.parameters = parameters
         self.streams = len(units)
         self.device, self.dtype = units[0].params[0].device, units[0].dtype
-        self.steps, self.taken = [0] * len(units), torch.zeros(len(units), device=self.device)
+        self.steps, self.taken = [0] * len(units), torch.zeros(len(units), dtype=torch.float32, device=self.device)
         self.step_count = 0
         self.lot = -1, False  # a step, and whether a fit is due then
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
@@ -259,9 +259,8 @@ class NativeList:
         """Tensors in the shapes of a unit's parameters as one."""
         return unit.join(tensors)
 
-    def _sums(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Of the entries of each, or more; not finite where one of them is not."""
-        return torch.stack([x.sum() for x in tensors])
+    def _all_finite(self, tensors: Sequence[Tensor]) -> Tensor:
+        return all_finite(tensors)
 
     def _norms(self, tensors: Sequence[Tensor]) -> Tensor:
         """The norm of each."""
@@ -271,7 +270,7 @@ class NativeList:
         """A flag on the device: everything that was loaded is finite. What is not becomes 0, so that a step that is
         masked by factors of 0 makes no NaN of it."""
         both = [each.flat for each in (self.loaded, self.products) if each is not None]
-        fine = (self._sums(both).abs() < math.inf).all()
+        fine = self._all_finite(both)
         for each in both:
             each.nan_to_num_(0, 0, 0)
         return fine
@@ -286,7 +285,7 @@ class NativeList:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
             directions, size = self._directions(g, ok), vector_norm(self._norms(thetas))
             scales, sizes = self._clip(g.keys, directions, size)
-            # whether a direction is not finite, or a sum overflows, is known before it is made: no mask of the sum is needed
+            # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
             most = size + rate * (scales * sizes).amax()
             fine = ok & (most < torch.finfo(self.dtype).max)
             torch._foreach_mul_(directions, (rate * scales * fine).nan_to_num_(0, 0, 0).unbind())
@@ -338,7 +337,7 @@ class NativeList:
     def _pair(self, index: int, g: Tensor, m: Tensor) -> Optional[Tuple[Any, Tensor]]:
         """v and h of a fit that is due."""
         if not self.newton:
-            return self._drawn(index), m / self._shares()[index] if self.settings["whiten"] == "momentum" else g
+            return self._drawn(index), m / self._corrections()[index] if self.settings["whiten"] == "momentum" else g
         if self.products is None or index not in self.products.keys:
             return None
         h, v = self.products.part(index), self.v[index]
@@ -360,15 +359,15 @@ class NativeList:
             if not fit.units:
                 made[k] = ms[k].clone()
             elif made[k] is None:
-                made[k] = fit.apply(ms[k], "p2" if what == "inverse-fisher" else what, self._reuse(i))
-        return list(torch._foreach_div(made, float(self.settings["batch"]))) if what == "inverse-fisher" else made
+                made[k] = fit.apply(ms[k], what, self._reuse(i))
+        return made
 
     def _reuse(self, index: int) -> float:
         """How often a Q is applied before the next fit, on average."""
         chance = self._chance(self.steps[index])
         return self.every / chance if chance > 0 else math.inf
 
-    def _shares(self) -> Tensor:
+    def _corrections(self) -> Tensor:
         """1 - momentum^t of each tensor: what the gradients so far have of its average."""
         if self.momentum == 0:
             return torch.ones_like(self.taken, dtype=self.dtype)
@@ -388,14 +387,18 @@ class NativeList:
     def _clip(self, keys: Sequence[int], directions: List[Tensor], theta: Tensor) -> Tuple[Tensor, Tensor]:
         """Clips the elements of the directions; returns what each direction is to be multiplied by, for its share and
         the limits, and its norm before. theta: the norm of all parameters."""
-        shares = self._shares()
+        shares = self._corrections()
         if len(keys) < len(self.units):
             shares = torch.stack([shares[i] for i in keys])
+        finite = None
         if self.clip_element > 0:
+            finite = torch.isfinite(self._norms(directions))  # the clamp would hide it
             for k, share in enumerate(shares.unbind()):
                 directions[k] = (directions[k] / share).clamp(-self.clip_element, self.clip_element)
             shares = torch.ones_like(shares)
         sizes = self._norms(directions)
+        if finite is not None:
+            sizes = torch.where(finite, sizes, torch.full_like(sizes, math.inf))
         scales = shares.reciprocal()
         norms = sizes * scales
         counts = [math.prod(self.units[i].shape) for i in keys]
@@ -413,9 +416,10 @@ class NativeList:
             rms = theta / root
             if not self.rms_known:
                 start = torch.where(rms > 0, rms, norm / root)
-                self.first_rms = torch.where((self.first_rms < 0) & (norm > 0), start, self.first_rms)
+                self.first_rms = torch.where((self.first_rms < 0) & (norm > 0) & (norm < math.inf), start, self.first_rms)
             middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
-            scales = scales * _factor((self.clip_relative * root) * middle, norm)
+            factor = _factor((self.clip_relative * root) * middle, norm)
+            scales = scales * (factor if self.rms_known else torch.where(norm > 0, factor, torch.ones_like(factor)))
         return scales, sizes
 
     def _store(self, thetas: Mapping[int, Tensor]) -> None:

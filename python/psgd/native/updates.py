@@ -55,7 +55,7 @@ class Numbers(NamedTuple):
 
     ok: Tensor
     weight: Tensor
-    vanishing: Tensor  # |h|, |v| and the most that |A|^2 could be, [3, count]
+    vanishing: Tensor  # what |h|, |v| and the largest possible |A| must be above, [3, count]
     images: Tensor  # norms of A and B, [2, count]; of the rows that are here
     rate: float
 
@@ -66,7 +66,7 @@ class Known(NamedTuple):
     largest: Tensor  # |entry| of R
     top: Tensor
     norms: Tensor  # of A and B, [2, count]
-    S: Tensor  # largest entry of S, of slots by row
+    largest_S: Tensor  # of slots by row
 
 
 class Updates:
@@ -100,7 +100,7 @@ class Updates:
         fine = ok
         if any(each.fit.starting for each in cases):
             fine = _started(cases, over.answer(_sizes_of(cases)), ok).repeat_interleave(
-                self.constant(cases[0].v, widths).long(), output_size=sum(widths))  # fmt: skip
+                self.constant(fine, widths), output_size=sum(widths))  # fmt: skip
         v, h = (torch.cat([getattr(each, name)[:, :, 0] for each in cases], 1) for name in "vh")
         q = torch.cat([unit.state[0] for each in cases for unit in each.fit.units])
         q = _by_entry(q, (q * h).abs_(), (v / q).abs_(), fine, rate, cases[0].fit.limits.vanishing)
@@ -133,12 +133,13 @@ class Updates:
         self._move(fits, [Images(a, b) for a, b in zip(A, B)], numbers, over)
 
     def constant(self, like: Tensor, values: Sequence[float]) -> Tensor:
-        """Numbers that depend on no value, sent to the device once."""
-        key = like.dtype, like.device, tuple(values)
+        """Numbers that depend on no value, sent to the device once; integers where like is a flag."""
+        dtype = like.dtype if like.is_floating_point() else torch.int64
+        key = dtype, like.device, tuple(values)
         if key not in self._constants:
             if len(self._constants) >= _MOST_CONSTANTS:
                 self._constants.clear()
-            self._constants[key] = torch.tensor(values, dtype=like.dtype, device=like.device)
+            self._constants[key] = torch.tensor(values, dtype=dtype, device=like.device)
         return self._constants[key]
 
     def _move(self, fits: Sequence[Any], images: Sequence[Images], numbers: Numbers, over: Any) -> None:
@@ -160,13 +161,13 @@ class Updates:
             unit.state = state
         for fit in fits:
             if fit.rule.balance or (fit.updates + 1) % BALANCE_EVERY == 0:
-                for kron in _krons(fit.root):
+                for kron in [kron for kron in _krons(fit.root) if kron.can_rescale]:
                     largest = over.answer(Ask(maxima=[torch.stack(kron.largest_of_factors())])).maxima[0]
                     kron.balance(fit.rule.balance, largest)
 
     def _moved(self, slots: List[Slot], norm: str, numbers: Numbers, over: Any) -> List[Tuple[Any, List[Tensor]]]:
         """The new state of each unit."""
-        places = self.constant(numbers.weight, [slot.place for slot in slots]).long()
+        places = self.constant(numbers.ok, [slot.place for slot in slots])
         slots, known = _known([_with_sums(slot, norm) for slot in slots], numbers, places, over)
         ok = numbers.ok[places]
         c = _factors(slots, known, norm, ok, numbers.weight[places], numbers.rate)
@@ -185,15 +186,15 @@ class Updates:
         torch._foreach_add_(list(by_place.values()), [each[place] for place in by_place])
         moves = moves & sane
         steps = torch.where(moves, -c, torch.zeros_like(c)).unbind()
-        return [(slot.unit, _stepped(slot, c, go)) for slot, c, go in zip(slots, steps, moves.unbind())]
+        return [(slot.unit, _stepped(slot, step, go)) for slot, step, go in zip(slots, steps, moves.unbind())]
 
     def _moved_by_entry(self, slots: List[Slot], numbers: Numbers) -> List[Tuple[Any, List[Tensor]]]:
         """Diagonals of which each entry is normalised by itself, in sums with other groups."""
         widths = [slot.unit.n for slot in slots]
         A, B = (torch.cat([getattr(slot.images, name)[:, :, 0] for slot in slots], 1).abs_() for name in "AB")
         q = torch.cat([slot.unit.state[0] for slot in slots])
-        places = self.constant(q, [slot.place for slot in slots]).long()
-        ok = numbers.ok[places].repeat_interleave(self.constant(q, widths).long(), output_size=sum(widths))
+        places = self.constant(numbers.ok, [slot.place for slot in slots])
+        ok = numbers.ok[places].repeat_interleave(self.constant(numbers.ok, widths), output_size=sum(widths))
         q = _by_entry(q, A, B, ok, numbers.rate, slots[0].fit.limits.vanishing)
         return [(slot.unit, [own]) for slot, own in zip(slots, q.split_with_sizes(widths))]
 
@@ -335,7 +336,7 @@ def running(old: Tensor, size: Tensor, decay: float) -> Tensor:
 def _size(slot: Slot, known: Known, k: int, norm: str) -> Any:
     """||R||_2 or, for second, about ||S||_2."""
     if slot.by_row:  # its spectral norm is its largest entry
-        return known.largest[k] if norm == "spectral" else known.S[k] + slot.fixed
+        return known.largest[k] if norm == "spectral" else known.largest_S[k] + slot.fixed
     if norm == "spectral":
         return slot.unit.spectral(slot.R, slot.images, -1)
     return slot.unit.norm(slot.S, slot.images, _draw(slot)) + slot.fixed
