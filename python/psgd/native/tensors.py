@@ -12,7 +12,6 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 import torch
 from torch import Tensor
-from torch.linalg import vector_norm
 
 from .._arrays import dtype_code
 from .._errors import FormatError, UnsupportedError
@@ -283,7 +282,7 @@ class NativeList:
                 g = g.like(g.flat * (self.clip_gradient / self._norms([g.flat])[0]).clamp_max(1))
             if self.l2 > 0:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
-            directions, size = self._directions(g, ok), vector_norm(self._norms(thetas))
+            directions, size = self._directions(g, ok), norms([self._norms(thetas)])[0]
             scales, sizes = self._clip(g.keys, directions, size)
             # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
             most = size + rate * (scales * sizes).amax()
@@ -400,19 +399,19 @@ class NativeList:
         if finite is not None:
             sizes = torch.where(finite, sizes, torch.full_like(sizes, math.inf))
         scales = shares.reciprocal()
-        norms = sizes * scales
+        lengths = sizes * scales
         counts = [math.prod(self.units[i].shape) for i in keys]
         if self.clip_rms > 0:
-            limits = self.updates.constant(norms, [self.clip_rms * math.sqrt(count) for count in counts])
-            scales = scales * _factor(limits, norms)
-            norms = sizes * scales if self.clip > 0 or self.clip_relative > 0 else norms
+            limits = self.updates.constant(sizes, [self.clip_rms * math.sqrt(count) for count in counts])
+            scales = scales * _factor(limits, lengths)
+            lengths = sizes * scales if self.clip > 0 or self.clip_relative > 0 else lengths
         if self.clip > 0:
             total = sum(math.prod(unit.shape) for unit in self.units)
             limit = self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1)
-            factor = _factor(limit, vector_norm(norms))
-            norms, scales = norms * factor, scales * factor
+            factor = _factor(limit, norms([lengths])[0])
+            lengths, scales = lengths * factor, scales * factor
         if self.clip_relative > 0:
-            norm, root = vector_norm(norms), math.sqrt(sum(counts))
+            norm, root = norms([lengths])[0], math.sqrt(sum(counts))
             rms = theta / root
             if not self.rms_known:
                 start = torch.where(rms > 0, rms, norm / root)
