@@ -6,6 +6,7 @@ gram(B) are elements of the Lie algebra, laid out as the group likes. A step giv
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -55,7 +56,16 @@ def norms(tensors: Sequence[Tensor]) -> Tensor:
         low, high = _SAFE[first.dtype]
         if first.device.type != "cpu" or all(low < size < high for size in made.tolist()):
             return made
+    if there and _foreach_takes_dtype():
+        return torch.stack(torch._foreach_norm(list(tensors), 2, torch.float64)).to(first.dtype)
     return torch.stack([torch.linalg.vector_norm(x, dtype=torch.float64) for x in tensors]).to(first.dtype)
+
+
+@lru_cache(maxsize=None)
+def _foreach_takes_dtype() -> bool:
+    """Newer versions do, and need one kernel for all tensors then."""
+    major, minor = torch.__version__.split(".")[:2]
+    return (int(major), int(minor)) >= (2, 6)
 
 
 def all_finite(tensors: Sequence[Tensor]) -> Tensor:
