@@ -42,8 +42,8 @@ class Unit:
         return self._arrays[what]
 
     def join(self, tensors: Sequence[Optional[Tensor]]) -> Tensor:
-        """Tensors in the shapes of the parameters as one of the unit's; None counts as zeros. A parameter that needs
-        nothing else is given as it is, or as a view."""
+        """Tensors in the shapes of the parameters as one of the unit's; None counts as zeros. One that needs nothing else
+        is given as it is, or as a view: only that of a parameter may be written to."""
         first = tensors[0]
         if len(tensors) == 1 and type(first) in _PLAIN and first.dtype is self.dtype:  # type: ignore[union-attr]
             made: Tensor = first if first.shape == self.shape else first.reshape(self.shape)  # type: ignore
