@@ -328,7 +328,7 @@ class PSGD(torch.optim.Optimizer):
         for each in self._lists:
             each.follow_options()
         loss, products = self._evaluate(closure)
-        with torch.no_grad():
+        with torch.inference_mode(False), torch.no_grad():  # state that is made here must take later steps
             ready = [each for each in self._lists if each.load(products)]
             native = [each for each in ready if each.native]
             ready = [each for each in ready if not each.native]

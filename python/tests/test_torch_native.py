@@ -175,6 +175,18 @@ def test_extreme_gradients_give_the_steps_of_the_core(theta, gradients, options)
     assert ends[0][1] == ends[1][1]
 
 
+def test_a_step_in_inference_mode_can_be_followed_by_any_other():
+    for backend in ("c", "native"):
+        p = torch.nn.Parameter(torch.ones(3))
+        opt = psgd.torch.PSGD([p], 0.1, criterion="fisher", backend=backend)
+        p.grad = torch.ones(3)
+        with torch.inference_mode():
+            opt.step()
+        before = p.detach().clone()
+        opt.step()
+        assert (p < before).all() and (before < 1).all()
+
+
 def test_float16_parameters_stay_in_their_range():
     for backend in ("c", "native"):
         p = torch.nn.Parameter(torch.tensor([60000.0, 1.0], dtype=torch.float16))
