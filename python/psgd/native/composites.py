@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._errors import UnsupportedError
 from ..group import Group
-from .leaves import BNorm, Diag, Identity, Images, Leaf, Norm, Scale, XMat
+from .leaves import BNorm, Diag, Identity, Images, Norm, Scale, XMat
 from .matrices import Block, Dense, Tri, Tril
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, Tuple
 
 import torch
 from torch import Tensor
