@@ -38,6 +38,14 @@ double psgd__rng_uniform(const rng_stream *stream, uint64_t index)
     return ((double)(bits >> 12) + 0.5) * 0x1p-52;
 }
 
+/* The upper 32 bits are enough unless chance lies between them and the next. */
+bool psgd__rng_chance(const rng_stream *stream, uint64_t index, double chance)
+{
+    double low = (double)psgd__rng_bits(stream, 2 * index) * 0x1p-32;
+    if (low + 0x1p-32 <= chance) return true;
+    return low < chance && psgd__rng_uniform(stream, index) < chance;
+}
+
 /* What lies beyond the largest multiple of n is drawn again, with another upper half of the counter. */
 uint64_t psgd__rng_below(const rng_stream *stream, uint64_t index, uint64_t n)
 {

@@ -10,6 +10,7 @@
 #ifndef PSGD_CORE_RNG_H
 #define PSGD_CORE_RNG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { RNG_LANES = 16 };
@@ -34,6 +35,9 @@ rng_stream psgd__rng_stream(uint64_t seed, rng_purpose purpose, uint64_t tensor,
 /* Entry index of the stream as 32 bits, and as a number in (0, 1) from 52 bits (entries 2 index and 2 index + 1). */
 uint32_t psgd__rng_bits(const rng_stream *stream, uint64_t index);
 double psgd__rng_uniform(const rng_stream *stream, uint64_t index);
+
+/* psgd__rng_uniform(stream, index) < chance, for half its work nearly always. */
+bool psgd__rng_chance(const rng_stream *stream, uint64_t index, double chance);
 
 /* Entries 4 RNG_LANES tile .. 4 RNG_LANES (tile + 1) - 1 as 32 bits each, for the work of one in four. */
 void psgd__rng_tile(const rng_stream *stream, uint64_t tile, uint32_t bits[4 * RNG_LANES]);

@@ -24,7 +24,7 @@ bool psgd__optim_update_due(const psgd_optimizer *self, int tensor)
     double chance = update_probability(set, step / set->update_every);
     if (chance >= 1) return true;
     rng_stream stream = psgd__rng_stream((uint64_t)set->seed, RNG_SHUFFLE, UINT32_MAX, (uint64_t)step);
-    return psgd__rng_uniform(&stream, 0) < chance;
+    return psgd__rng_chance(&stream, 0, chance);
 }
 
 /* The chance is entry 1 of the stream whose entry 0 decides whether there is a fit. */
@@ -34,7 +34,7 @@ bool psgd__optim_probes_p(const psgd_optimizer *self)
     if (set->probe == PROBE_NORMAL || !optim_uses_products(self) || !self->kind->fits || self->joint) return false;
     if (set->probe == PROBE_PRECONDITIONED) return true;
     rng_stream stream = psgd__rng_stream((uint64_t)set->seed, RNG_SHUFFLE, UINT32_MAX, (uint64_t)self->now.step);
-    return psgd__rng_uniform(&stream, 1) < 0.5;
+    return psgd__rng_chance(&stream, 1, 0.5);
 }
 
 void psgd__optim_count(psgd_optimizer *self, bool taken)

@@ -4,6 +4,8 @@
 #include "core/philox.h"
 #include "core/rng.h"
 
+#include <math.h>
+
 /* From the file kat_vectors of Random123. */
 static void philox_gives_the_published_answers(void **state)
 {
@@ -47,11 +49,27 @@ static void entries_are_the_words_of_their_blocks(void **state)
     }
 }
 
+/* At any chance, at the number itself and its neighbours, and at the ends of the 2^-32 that its upper half leaves. */
+static void a_chance_is_a_uniform_number_below_it(void **state)
+{
+    (void)state;
+    uint64_t random = 11;
+    for (uint64_t i = 0; i < 1000; i++) {
+        rng_stream s = psgd__rng_stream(next_random(&random), RNG_SHUFFLE, i, next_random(&random));
+        double u = psgd__rng_uniform(&s, i), low = floor(u * 0x1p32) * 0x1p-32, high = low + 0x1p-32;
+        double chances[] = {0, 0.03, 0.5, 1, u, nextafter(u, 0), nextafter(u, 1), low, high};
+        for (size_t k = 0; k < sizeof chances / sizeof chances[0]; k++) {
+            assert_int_equal(psgd__rng_chance(&s, i, chances[k]), u < chances[k]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(entries_are_the_words_of_their_blocks),
+        cmocka_unit_test(a_chance_is_a_uniform_number_below_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
