@@ -222,8 +222,13 @@ static void packed_square(const group *self, view X)
     psgd__tri_packed_square(as_tri(self), X);
 }
 
+static void packed_apply(const group *self, const real *x, real *y)
+{
+    psgd__tri_packed_square_to(as_tri(self), x, y);
+}
+
 static const group_fused tri_fused = {.whiten = fused_whiten, .square = fused_square};
-static const group_fused packed_fused = {.whiten = packed_whiten, .square = packed_square};
+static const group_fused packed_fused = {.apply = packed_apply, .whiten = packed_whiten, .square = packed_square};
 
 #define TRI_OPS                                                                                                        \
     .reset = tri_reset, .act = tri_act, .size = tri_size, .elements = tri_elements, .cost = tri_cost,                  \

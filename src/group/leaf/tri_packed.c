@@ -72,6 +72,18 @@ void psgd__tri_packed_square(const tri *t, view X)
     }
 }
 
+void psgd__tri_packed_square_to(const tri *t, const real *x, real *y)
+{
+    int64_t n = t->base.n;
+    if (x == y || t->lower) {
+        if (x != y) memcpy(y, x, (size_t)n * sizeof(real));
+        psgd__tri_packed_square(t, view_rows(y, n, 1));
+        return;
+    }
+    memset(y, 0, (size_t)n * sizeof(real));
+    la_kernel()->packed_square(n, t->base.q, x, y);
+}
+
 /* Reads the triangle once for each pair of fibres. */
 void psgd__tri_packed_whiten(const tri *t, view A, view B)
 {

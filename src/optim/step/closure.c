@@ -66,10 +66,9 @@ psgd_status psgd__search(psgd_optimizer *self, void *const *theta, void *const *
     return psgd__line_search(s, evaluate_along, &(along){self, theta, d});
 }
 
-/* Loss, gradient and, where wanted, pairs (v, Hv) at theta. An exact product gives loss and gradient as well. */
-static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, double *loss)
+/* Loss, gradient and, with products, pairs (v, Hv) at theta. An exact product gives loss and gradient as well. */
+static psgd_status evaluate_all(psgd_optimizer *self, void *const *theta, bool products, double *loss)
 {
-    bool products = psgd_optimizer_wants_product(self);
     if (!products || !self->objective.product) PSGD_TRY(psgd__evaluate(self, theta, loss, self->gradient));
     if (!products) return PSGD_OK;
     for (int i = 0; i < self->part_count; i++) PSGD_TRY(PSGD_TYPED(psgd__optim_draw)(self, i, NULL, self->v[i]));
@@ -89,8 +88,10 @@ psgd_status PSGD_TYPED(psgd__optim_iterate)(psgd_optimizer *self, void *const *t
     for (int i = 0; i < self->part_count; i++) self->parts[i].present = true;
     if (ops->iterate) return ops->iterate(self, theta, loss);
 
-    PSGD_TRY(evaluate_all(self, theta, loss));
+    bool products = psgd_optimizer_wants_product(self);
+    PSGD_TRY(evaluate_all(self, theta, products, loss));
     if (!isfinite(*loss)) return psgd__optim_skip(self, "the loss is not finite");
-    return PSGD_TYPED(psgd__optim_step)(self, theta, (const void *const *)self->gradient, (const void *const *)self->v,
-                                        (const void *const *)self->h);
+    const void *const *g = (const void *const *)self->gradient, *const *v = (const void *const *)self->v;
+    const void *const *h = (const void *const *)self->h;
+    return PSGD_TYPED(psgd__optim_step)(self, theta, g, products ? v : NULL, products ? h : NULL);
 }

@@ -119,8 +119,11 @@ static double clip_tensor(const optim_settings *set, part *p, real *d, double *e
         if (!isfinite(max)) return max; /* the clamp would hide it */
         la_clamp(p->n, (real)set->clip_element, d);
     }
-    double squares = la_dot(p->n, d, d), rms = sqrt(squares / fmax(1, (double)p->n));
-    if (set->clip_rms > 0 && rms > set->clip_rms) p->factor = set->clip_rms / rms;
+    double squares = la_dot(p->n, d, d);
+    if (set->clip_rms > 0) {
+        double rms = sqrt(squares / fmax(1, (double)p->n));
+        if (rms > set->clip_rms) p->factor = set->clip_rms / rms;
+    }
     *energy += squares * p->factor * p->factor;
     return isfinite(squares) ? sqrt(squares) : (double)la_max_abs(p->n, d); /* squares may overflow where d does not */
 }
@@ -191,7 +194,8 @@ psgd_status PSGD_TYPED(psgd__optim_check)(const psgd_optimizer *self, const psgd
 
 /* All tensors of one step. */
 typedef struct tensors {
-    method_args args; /* but for what is a tensor's own */
+    psgd_optimizer *self;
+    step_rule rule;
     bool apart;
     void *const *theta;
     const void *const *gradient, *const *v, *const *h; /* v and h may be NULL */
@@ -199,22 +203,27 @@ typedef struct tensors {
 
 static void advance_one(const tensors *t, int i)
 {
-    method_args a = t->args;
-    const method_ops *ops = a.self->ops;
-    a.part = &a.self->parts[i];
-    if (!optim_is_mine(a.self, a.part)) return;
-    if (!a.part->present) {
-        if (ops->leave_out) ops->leave_out(a.self, a.part);
+    psgd_optimizer *self = t->self;
+    const method_ops *ops = self->ops;
+    part *p = &self->parts[i];
+    if (!optim_is_mine(self, p)) return;
+    if (!p->present) {
+        if (ops->leave_out) ops->leave_out(self, p);
         return;
     }
-    a.step = a.part->taken + 1;
-    a.g = t->gradient[i];
-    a.x = t->theta[i];
-    a.h = t->h && a.part->due ? t->h[i] : NULL;
-    a.v = a.h ? t->v[i] : NULL;
-    a.update = a.part->due && (a.h || async_has_product(a.self->async) || !optim_uses_products(a.self));
-    a.out = t->apart ? (real *)a.self->direction + a.part->from : t->theta[i];
-    ops->advance(&a);
+    const real *h = t->h && p->due ? t->h[i] : NULL;
+    ops->advance(&(method_args){
+        .self = self,
+        .part = p,
+        .step = p->taken + 1,
+        .rule = t->rule,
+        .g = t->gradient[i],
+        .x = t->theta[i],
+        .v = h ? t->v[i] : NULL,
+        .h = h,
+        .out = t->apart ? (real *)self->direction + p->from : t->theta[i],
+        .update = p->due && (h || async_has_product(self->async) || !optim_uses_products(self)),
+    });
 }
 
 static bool runs_concurrently(const psgd_optimizer *self, int i)
@@ -226,7 +235,7 @@ static bool runs_concurrently(const psgd_optimizer *self, int i)
 static bool is_heavy(void *data, int i)
 {
     const tensors *t = data;
-    const psgd_optimizer *self = t->args.self;
+    const psgd_optimizer *self = t->self;
     const method_ops *ops = self->ops;
     return runs_concurrently(self, i) && ops->heavy && ops->heavy(&self->parts[i]);
 }
@@ -234,7 +243,7 @@ static bool is_heavy(void *data, int i)
 static void advance_small(void *data, int i)
 {
     const tensors *t = data;
-    if (runs_concurrently(t->args.self, i)) advance_one(t, i);
+    if (runs_concurrently(t->self, i)) advance_one(t, i);
 }
 
 /* All ranks. What the owners have fitted, and their directions, to all. */
@@ -249,10 +258,11 @@ static psgd_status share(psgd_optimizer *self)
 
 static psgd_status advance_all(tensors *t)
 {
-    psgd_optimizer *self = t->args.self;
-    int threads = la_threads();
-    if (threads > self->work.slices) threads = self->work.slices;
-    if (self->work.stride > 0) la_tasks(self->part_count, threads, is_heavy, advance_small, t);
+    psgd_optimizer *self = t->self;
+    if (self->work.stride > 0) {
+        int threads = la_threads(), slices = self->work.slices;
+        la_tasks(self->part_count, threads < slices ? threads : slices, is_heavy, advance_small, t);
+    }
     for (int i = 0; i < self->part_count; i++) {
         if (!runs_concurrently(self, i)) advance_one(t, i);
     }
@@ -264,15 +274,16 @@ static psgd_status advance_all(tensors *t)
     return PSGD_OK;
 }
 
-/* Who takes part, and whose preconditioner is fitted. True where somebody has a pair (v, Hv) to be fitted to. */
+/* Who takes part, and whose preconditioner is fitted. True where somebody has a pair (v, Hv) to be fitted to. Without
+ * products, where they come from the caller, nobody is: no need to ask. */
 static bool begin(psgd_optimizer *self, const void *const *gradient, const void *const *h)
 {
-    bool pairs = false;
+    bool products = optim_uses_products(self) && !async_has_product(self->async), pairs = false;
     for (int i = 0; i < self->part_count; i++) {
         part *p = &self->parts[i];
         p->present = gradient[i] || p->rows;
-        p->due = p->present && psgd__optim_update_due(self, i);
-        pairs |= p->due && optim_uses_products(self) && !async_has_product(self->async) && h && h[i];
+        p->due = p->present && (h || !products) && psgd__optim_update_due(self, i);
+        pairs |= p->due && products && h && h[i];
     }
     return pairs;
 }
@@ -299,12 +310,12 @@ psgd_status PSGD_TYPED(psgd__optim_step)(psgd_optimizer *self, void *const *thet
     int64_t skipped = self->now.skipped;
     psgd_status status = psgd__async_begin(self, theta, pairs ? h : NULL);
     if (status != PSGD_OK || self->now.skipped > skipped) return status;
-    method_args a = {.self = self, .rule = rule};
+    tensors all = {self, rule, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL};
     if (apart) {
-        a.rule.keep = 0;
-        a.rule.rate = -1;
+        all.rule.keep = 0;
+        all.rule.rate = -1;
     }
-    status = advance_all(&(tensors){a, apart, theta, gradient, pairs ? v : NULL, pairs ? h : NULL});
+    status = advance_all(&all);
     if (status != PSGD_OK) {
         psgd__async_drop(self);
         return status;

@@ -140,14 +140,14 @@ void PSGD_TYPED(psgd__precond_reset)(psgd_precond *self, double scale)
 void PSGD_TYPED(psgd__precond_apply)(const psgd_precond *self, psgd_operator what, const void *x, void *y)
 {
     const group *root = self->root;
-    const group_ops *ops = root->ops;
-    view Y = view_rows(y, self->n, 1);
     int times = what == PSGD_APPLY_P2 || what == PSGD_APPLY_P2_INVERSE ? 2 : 1;
     if (what <= PSGD_APPLY_P2 && root->fused && root->fused->apply) {
         root->fused->apply(root, x, y);
         if (times == 2) root->fused->apply(root, y, y);
         return;
     }
+    const group_ops *ops = root->ops;
+    view Y = view_rows(y, self->n, 1);
     if (x != y) memcpy(y, x, (size_t)self->n * sizeof(real));
     for (int i = 0; i < times; i++) {
         if (what <= PSGD_APPLY_P2) {
