@@ -53,6 +53,7 @@ static psgd_status open_built_in(const char *name, int64_t n, subject *s)
     s->contest.n = psgd__problem_size(s->built_in);
     s->function = (psgd_function){
         .evaluate = psgd__problem_evaluate, .product = psgd__problem_product, .data = s->built_in};
+    s->contest.hessian = psgd__problem_hessian;
     s->start = psgd__alloc(NULL, s->contest.n, sizeof(double));
     if (!s->start) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the start");
     psgd__problem_start(s->built_in, s->start);

@@ -75,6 +75,7 @@ static int product_of(void *data, const void *const *theta, const void *const *v
                       void *const *h)
 {
     const contest *c = data;
+    if (c->hessian) return c->hessian(c->function->data, c->n, theta[0], v[0], loss, gradient[0], h[0]);
     int code = c->function->product(c->function->data, c->n, theta[0], v[0], h[0]);
     return code ? code : gradient_of(data, theta, loss, gradient);
 }

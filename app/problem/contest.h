@@ -8,6 +8,8 @@
 
 typedef struct contest {
     const psgd_function *function;
+    /* NULL, or value, gradient and Hv in one call. */
+    int (*hessian)(void *data, int64_t n, const double *x, const double *v, double *value, double *gradient, double *h);
     int64_t n;
     const double *start;
     int64_t iterations;

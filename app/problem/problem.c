@@ -249,18 +249,30 @@ int psgd__problem_evaluate(void *data, int64_t n, const double *x, double *value
 }
 
 /* e v stays far below the digits of x, whatever v: only its first power survives. */
-int psgd__problem_product(void *data, int64_t n, const double *x, const double *v, double *h)
+int psgd__problem_hessian(void *data, int64_t n, const double *x, const double *v, double *value, double *gradient,
+                          double *h)
 {
     const double e = 1e-100;
     problem *self = data;
-    double complex value;
+    double complex f;
     for (int64_t j = 0; j < n; j++) {
         double parts[2] = {x[j], e * v[j]}; /* CMPLX, which clang has not */
         memcpy(&self->z[j], parts, sizeof parts);
     }
-    psgd__problem_complex(self->number, (int)n, self->m, self->z, &value, self->gz, self->at, self->dz);
-    for (int64_t j = 0; j < n; j++) h[j] = cimag(self->gz[j]) / e;
+    psgd__problem_complex(self->number, (int)n, self->m, self->z, &f, self->gz, self->at, self->dz);
+    *value = creal(f);
+    for (int64_t j = 0; j < n; j++) {
+        gradient[j] = creal(self->gz[j]);
+        h[j] = cimag(self->gz[j]) / e;
+    }
     return 0;
+}
+
+int psgd__problem_product(void *data, int64_t n, const double *x, const double *v, double *h)
+{
+    problem *self = data;
+    double ignored;
+    return psgd__problem_hessian(self, n, x, v, &ignored, self->d, h);
 }
 
 int64_t psgd__problem_residual_count(const problem *self)

@@ -47,6 +47,10 @@ int psgd__problem_minima(const problem *self, double values[PROBLEM_MINIMA]);
 int psgd__problem_evaluate(void *self, int64_t n, const double *x, double *value, double *gradient);
 int psgd__problem_product(void *self, int64_t n, const double *x, const double *v, double *h);
 
+/* Hv with the value and the gradient, which come with it. */
+int psgd__problem_hessian(void *self, int64_t n, const double *x, const double *v, double *value, double *gradient,
+                          double *h);
+
 /* The residuals, whose squares sum to the value, and products with their Jacobian; they fit psgd_residuals. */
 int64_t psgd__problem_residual_count(const problem *self);
 int psgd__problem_residuals(void *self, int64_t n, const double *x, double *r);

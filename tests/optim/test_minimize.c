@@ -46,7 +46,9 @@ static void derivatives_match_differences(void **state)
 
         double e = 1e-5, size = largest(n, x);
         for (int64_t i = 0; i < n; i++) v[i] = random_normal(&random) * fmax(fabs(x[i]), 1e-2 * fmin(1, size));
-        psgd__problem_product(p, n, x, v, h);
+        psgd__problem_hessian(p, n, x, v, &above, plus, h);
+        assert_true(fabs(above - f) <= 1e-12 * fabs(f));
+        for (int64_t i = 0; i < n; i++) assert_true(fabs(plus[i] - g[i]) <= 1e-12 * largest(n, g));
         for (int64_t i = 0; i < n; i++) minus[i] = x[i] - e * v[i];
         psgd__problem_evaluate(p, n, minus, &f, g);
         for (int64_t i = 0; i < n; i++) minus[i] = x[i] + e * v[i];
