@@ -40,17 +40,26 @@ _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from st
 _FIT = _keywords(lib.psgd_precond_option)
 
 
-# As of_few of the C core: the defaults of psgd for so few parameters in all.
-FEW = 128
+# As of_few of the C core: the defaults of psgd for so few parameters in all, and for hardly any.
+FEW, HARDLY_ANY = 128, 16
 OF_FEW: Dict[str, Dict[str, Any]] = {
     "newton": {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25},
     "fisher": {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0},
 }
+OF_HARDLY_ANY: Dict[str, Dict[str, Any]] = {
+    "newton": {"lr": 0.2, "step": 0.35, "update-every": 2, "update-anneal": 200, "update-floor": 0.06},
+}
+
+
+def of_few(criterion: str, parameters: int) -> Dict[str, Any]:
+    """The defaults of psgd that take the place of others for so many parameters in all."""
+    few = OF_FEW.get(criterion, {}) if parameters <= FEW else {}
+    return {**few, **(OF_HARDLY_ANY.get(criterion, {}) if parameters <= HARDLY_ANY else {})}
 
 
 def default_lr(method: str, criterion: str, parameters: int = FEW + 1, paper: bool = False) -> float:
     """The learning rate of a method for which none is given."""
-    few = OF_FEW.get(criterion, {}) if method == "psgd" and parameters <= FEW and not paper else {}
+    few = of_few(criterion, parameters) if method == "psgd" and not paper else {}
     if "lr" in few:
         return float(few["lr"])
     name = f"psgd-{criterion}" if method == "psgd" and criterion in ("newton", "fisher") else method

@@ -75,32 +75,53 @@ bool psgd__optim_by_method(const char *option)
 
 /* Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
  * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
- * parameters of any size, and bounded by it. */
-static const method_default of_few[] = {
-    {"psgd-newton", "probe", "preconditioned"},
-    {"psgd-newton", "clip-relative", "8"},
-    {"psgd-newton", "warmup", "0"},
-    {"psgd-newton", "update-floor", "0.25"},
-    {"psgd-fisher", "lr", "0.03"},
-    {"psgd-fisher", "clip-relative", "0.5"},
-    {"psgd-fisher", "clip-rms", "0"},
-    {"psgd-fisher", "warmup", "0"},
+ * parameters of any size, and bounded by it.
+ *
+ * A pair says n things of the n(n + 1)/2 that P is, so where there are hardly any parameters a fit may move P further
+ * before the noise of single pairs shows, and fewer of them will do: there a fit costs more than a step. */
+static const struct few_default {
+    int64_t max; /* parameters in all; a later row takes precedence */
+    const char *method, *option, *value;
+} of_few[] = {
+    {OPTIM_FEW, "psgd-newton", "probe", "preconditioned"},
+    {OPTIM_FEW, "psgd-newton", "clip-relative", "8"},
+    {OPTIM_FEW, "psgd-newton", "warmup", "0"},
+    {OPTIM_FEW, "psgd-newton", "update-floor", "0.25"},
+    {OPTIM_FEW, "psgd-fisher", "lr", "0.03"},
+    {OPTIM_FEW, "psgd-fisher", "clip-relative", "0.5"},
+    {OPTIM_FEW, "psgd-fisher", "clip-rms", "0"},
+    {OPTIM_FEW, "psgd-fisher", "warmup", "0"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "lr", "0.2"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "step", "0.35"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "update-every", "2"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "update-anneal", "200"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "update-floor", "0.06"},
 };
 enum { OF_FEW = sizeof of_few / sizeof *of_few };
 
-psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set)
+/* A schedule of fits that the caller or a delay has set stays as it is. */
+static bool is_set(const psgd_options *options, const optim_settings *set, const char *option)
 {
     static const char *const scheduling[] = {"update-every", "update-probability", "update-anneal", "update-floor"};
-    option_table table = {psgd__optim_options, psgd__optim_option_count, set};
-    bool scheduled = false;
+    bool schedules = false, scheduled = false;
+    for (int i = 0; i < 4; i++) {
+        schedules |= !strcmp(option, scheduling[i]);
+        scheduled |= psgd__options_find(options, scheduling[i]) != NULL;
+    }
+    bool delayed = set->delay > 0 && !strcmp(option, "update-every");
+    return delayed || (schedules && scheduled) || psgd__options_find(options, option);
+}
+
+psgd_status psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set)
+{
+    option_table tables[] = {{psgd__optim_options, psgd__optim_option_count, set},
+                             {psgd__precond_options, psgd__precond_option_count, &set->fit}};
     if (set->defaults != DEFAULTS_TUNED) return PSGD_OK;
-    for (int i = 0; i < 4; i++) scheduled |= psgd__options_find(options, scheduling[i]) != NULL;
     for (int i = 0; i < OF_FEW; i++) {
-        const method_default *d = &of_few[i];
+        const struct few_default *d = &of_few[i];
         bool other = strcmp(d->method, own_name(set->fit.criterion)) != 0;
-        if (other || psgd__options_find(options, d->option)) continue;
-        if (scheduled && !strcmp(d->option, "update-floor")) continue;
-        PSGD_TRY(psgd__option_set(&table, 1, d->option, d->value));
+        if (other || parameters > d->max || is_set(options, set, d->option)) continue;
+        PSGD_TRY(psgd__option_set(tables, 2, d->option, d->value));
     }
     return PSGD_OK;
 }

@@ -18,7 +18,7 @@
 #include <psgd/optim.h>
 #include <psgd/plan.h>
 
-enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192, OPTIM_FEW = 128 };
+enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192, OPTIM_FEW = 128, OPTIM_HARDLY_ANY = 16 };
 
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;
@@ -71,8 +71,8 @@ extern const int psgd__optim_option_count;
 const char *psgd__optim_default(const char *method, int type, bool paper, const char *option);
 bool psgd__optim_by_method(const char *option); /* whether it does for some method */
 
-/* The defaults for at most OPTIM_FEW parameters in all take the place of those for more. */
-psgd_status psgd__optim_fit_few(const psgd_options *options, optim_settings *set);
+/* The defaults for so few parameters in all, if they are few, take the place of those for more. */
+psgd_status psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set);
 
 /* Settings from defaults and a list of options, which may be NULL. */
 psgd_status psgd__optim_read(const char *method, int type, const psgd_options *options, optim_settings *set);

@@ -280,9 +280,9 @@ static psgd_status build(psgd_optimizer *self, psgd_comm *comm, int method, int 
         PSGD_TRY(read_tensor(self, self->part_count, &tensors[self->part_count]));
     }
     int64_t in_all = self->settings.parameters > 0 ? self->settings.parameters : self->total;
-    if (self->kind->fits && in_all <= OPTIM_FEW) {
-        PSGD_TRY(psgd__optim_fit_few(options, &self->settings));
-        if (self->undecided) PSGD_TRY(psgd__optim_fit_few(options, &self->with_products));
+    if (self->kind->fits) {
+        PSGD_TRY(psgd__optim_fit_few(options, in_all, &self->settings));
+        if (self->undecided) PSGD_TRY(psgd__optim_fit_few(options, in_all, &self->with_products));
     }
     if (self->kind->fits) PSGD_TRY(self->settings.joint ? create_joint(self) : create_preconds(self, tensors));
     self->settings.group = self->with_products.group = NULL;

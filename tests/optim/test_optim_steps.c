@@ -311,14 +311,15 @@ static void updates_with_a_probability(void **state)
     check_updates((with){{"update-probability", "0"}}, never, 1);
 }
 
-/* Newton's defaults: 0.25^(min(step, 150) / 150) for 128 parameters, 0.07 in its place for 129. */
-static void few_parameters_are_fitted_more_often(void **state)
+/* Newton's defaults: 0.25^(min(step, 150) / 150) for 128 parameters, 0.07 in its place for 129; at every other step
+ * 0.06^(min(step / 2, 200) / 200) for 16. */
+static void few_parameters_have_fits_of_their_own(void **state)
 {
     (void)state;
     enum { TAKEN = 500, MANY = 129 };
     double x[MANY], g[MANY], v[MANY], h[MANY];
     for (int i = 0; i < MANY; i++) x[i] = 1, g[i] = 1 + i;
-    for (int64_t n = MANY - 1; n <= MANY; n++) {
+    for (int64_t n = 16; n <= MANY; n = n == 16 ? MANY - 1 : n + 1) {
         psgd_tensor tensor = {.spec = "diag", .ndim = 1, .shape = &n};
         psgd_optimizer *o;
         assert_ok(psgd_optimizer_create(NULL, "psgd-newton", 1, &tensor, PSGD_F64, NULL, &o));
@@ -329,8 +330,9 @@ static void few_parameters_are_fitted_more_often(void **state)
                 psgd_optimizer_step(o, (void *[]){x}, (const void *[]){g}, (const void *[]){v}, (const void *[]){h}));
         }
         int64_t updates = psgd_precond_updates(psgd_optimizer_precond(o, 0));
-        if (n < MANY) assert_in_range(updates, 130, 210); /* 169 expected, standard deviation 9.5 */
-        if (n == MANY) assert_in_range(updates, 45, 110); /* 76.9 expected, standard deviation 7.6 */
+        if (n == 16) assert_in_range(updates, 45, 95);         /* 70.3 expected, standard deviation 5.9 */
+        if (n == MANY - 1) assert_in_range(updates, 130, 210); /* 169 expected, standard deviation 9.5 */
+        if (n == MANY) assert_in_range(updates, 45, 110);      /* 76.9 expected, standard deviation 7.6 */
         psgd_optimizer_free(o);
     }
 }
@@ -364,6 +366,12 @@ static void settings_in_force_are_told(void **state)
         {"psgd-fisher", "", 129, {"update-floor", "0.1", "lr", "0.008", "clip-rms", "0.3", "check", "yes"}},
         {"psgd-newton", "", 128, {"probe", "preconditioned", "update-floor", "0.25", "lr", "0.08"}},
         {"psgd-newton", "update-anneal=9", 128, {"clip-relative", "8", "update-floor", "0.07"}},
+        {"psgd-newton", "", 17, {"lr", "0.08", "step", "0.1", "update-every", "1", "update-anneal", "150"}},
+        {"psgd-newton", "", 16, {"lr", "0.2", "step", "0.35", "update-anneal", "200", "update-floor", "0.06"}},
+        {"psgd-newton", "step=0.2", 16, {"step", "0.2", "update-every", "2", "probe", "preconditioned"}},
+        {"psgd-newton", "update-floor=0.5", 16, {"update-every", "1", "update-anneal", "150", "update-floor", "0.5"}},
+        {"psgd-newton", "delay=2", 16, {"update-every", "4", "update-floor", "0.06", "lr", "0.2"}},
+        {"psgd-fisher", "", 16, {"lr", "0.03", "step", "0.1", "update-every", "1"}},
         {"psgd-newton", "defaults=paper", 128, {"lr", "0.01", "step", "0.01", "init", "scale"}},
         {"psgd-newton", "delay=2", 129, {"update-every", "4", "criterion", "newton", "probe", "mixed"}},
         {"psgd-newton", "parameters=129", 128, {"clip-relative", "2", "probe", "mixed", "warmup", "20"}},
@@ -410,7 +418,7 @@ int main(void)
         cmocka_unit_test(clipping_by_element_rms_and_norm),
         cmocka_unit_test(schedules_of_both_step_sizes),
         cmocka_unit_test(updates_with_a_probability),
-        cmocka_unit_test(few_parameters_are_fitted_more_often),
+        cmocka_unit_test(few_parameters_have_fits_of_their_own),
         cmocka_unit_test(settings_in_force_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
