@@ -72,7 +72,7 @@ class Kron(Composite):
                 X, fresh = part.act_p(X.reshape(mode), reuse), True
         for part, mode in zip(self.parts, modes):
             if isinstance(part, Diag):  # factors commute: these last, in place
-                p = part.squared()[:, None]
+                p = part.squared()
                 X, fresh = X.reshape(mode).mul_(p) if fresh else X.reshape(mode) * p, True
         return X.reshape(shape)
 

@@ -1,7 +1,7 @@
 """Many tensors in one piece of memory: what is done to all of them alike is one operation."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -26,11 +26,10 @@ class Rooms:
         return torch.cat(vectors, out=room)
 
 
-class Flat(NamedTuple):
-    keys: List[int]
-    shapes: List[Tuple[int, ...]]
-    sizes: List[int]
-    flat: Tensor
+class Flat:
+    def __init__(self, keys: List[int], shapes: List[Tuple[int, ...]], sizes: List[int], flat: Tensor) -> None:
+        self.keys, self.shapes, self.sizes, self.flat = keys, shapes, sizes, flat
+        self._parts: Optional[List[Tensor]] = None
 
     @staticmethod
     def of(tensors: Mapping[int, Tensor], rooms: Rooms, name: str) -> "Flat":
@@ -43,12 +42,14 @@ class Flat(NamedTuple):
         return Flat([], [], [], like.new_empty(0))
 
     def like(self, flat: Tensor) -> "Flat":
-        return self._replace(flat=flat)
+        return Flat(self.keys, self.shapes, self.sizes, flat)
 
     def parts(self) -> List[Tensor]:
-        """Views of each."""
-        whole = self.flat.split_with_sizes(self.sizes)
-        return [part if len(shape) == 1 else part.view(shape) for part, shape in zip(whole, self.shapes)]
+        """Views of each, made once."""
+        if self._parts is None:
+            whole = self.flat.split_with_sizes(self.sizes)
+            self._parts = [part if len(shape) == 1 else part.view(shape) for part, shape in zip(whole, self.shapes)]
+        return self._parts
 
     def part(self, key: int) -> Tensor:
         return self.parts()[self.keys.index(key)]

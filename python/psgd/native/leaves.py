@@ -33,6 +33,11 @@ def energies(X: Tensor) -> Tensor:
     return (X * X).sum((0, 2))
 
 
+def excess(own: Images) -> Tensor:
+    """Energies of A without those of B."""
+    return torch.addcmul(own.A * own.A, own.B, own.B, value=-1).sum((0, 2))
+
+
 def peaks(tensors: Sequence[Tensor]) -> Tensor:
     """max |entry| of each; 0 where there is none."""
     ends = [torch.aminmax(x) if x.numel() else 2 * (x.new_zeros(()),) for x in tensors]
@@ -72,6 +77,11 @@ def all_finite(tensors: Sequence[Tensor]) -> Tensor:
     if tensors[0].device.type == "cpu" and all(math.isfinite(x.sum()) for x in tensors):  # the faster look
         return torch.ones((), dtype=torch.bool)
     return torch.isfinite(peaks(tensors)).all()
+
+
+def surely(flag: Tensor) -> bool:
+    """Whether a flag is known to be True: on a CPU it costs nothing to look."""
+    return flag.device.type == "cpu" and bool(flag)
 
 
 def as_rows(X: Tensor) -> Tensor:
@@ -135,7 +145,7 @@ class Leaf:
 
     def entries(self) -> Tensor:
         """All of the state, or where it is larger, what has the same largest entry."""
-        return self.state[0] if len(self.state) == 1 else torch.cat([x.reshape(-1) for x in self.state])
+        return self.state[0] if len(self.state) == 1 else torch.cat(self.state)
 
     def scaled(self) -> List[Tensor]:
         """The tensors of the state of which Q is a multiple."""
@@ -258,15 +268,18 @@ class Diag(Leaf):
         return X / q if inverse else X * q
 
     def act_p(self, X: Tensor, reuse: float) -> Tensor:
-        return X * self.squared()[:, None]
+        return X * self.squared()
 
     def squared(self) -> Tensor:
-        """The diagonal of P."""
-        made: Tensor = self.kept(lambda: self.state[0] * self.state[0])
+        """The diagonal of P, [n, 1]."""
+        made: Tensor = self.kept(lambda: (self.state[0] * self.state[0])[:, None])
         return made
 
     def gram(self, X: Tensor) -> Tensor:
         return energies(X)
+
+    def difference(self, own: Images) -> Tensor:
+        return excess(own)
 
     def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
         return [(state[0] * (1 + M)).clamp_min_(torch.finfo(self.dtype).tiny)]
@@ -295,8 +308,7 @@ class Norm(Leaf):
         if self.transposed:
             made.addr_(rows @ y, y)
         else:
-            last = rows @ y
-            made.addr_(rows[:, -1], y)[:, -1].add_(last)
+            made.addr_(rows[:, -1], y)[:, -1].addmv_(rows, y)
         return as_fibres(made, X)
 
     def _squared(self) -> Tuple[Tensor, Tensor]:
@@ -304,7 +316,9 @@ class Norm(Leaf):
         q, c = self.state
         if self.transposed:
             return q * q * _all_but_last(q), torch.cat([c, q[-1:]])
-        return torch.cat([q[:-1] ** 2, (q[-1] ** 2 + c @ c)[None]]), q * _with_zero(c)
+        diagonal = q * q
+        diagonal[-1].add_(c @ c)
+        return diagonal, torch.nn.functional.pad(q[:-1] * c, (0, 1))
 
     def gram(self, X: Tensor) -> Tensor:
         squares = energies(X)
@@ -312,6 +326,12 @@ class Norm(Leaf):
             squares = squares * _all_but_last(squares)
         rows = fibres(X)
         return torch.cat([squares, (rows[:, -1] @ rows)[:-1]])
+
+    def difference(self, own: Images) -> Tensor:
+        squares, a, b = excess(own), fibres(own.A), fibres(own.B)
+        if self.corner_fixed:
+            squares[-1] = 0
+        return torch.cat([squares, torch.addmv(a[:, -1] @ a, b.t(), b[:, -1], alpha=-1)[:-1]])
 
     def spectral(self, R: Tensor, images: Images, sign: int) -> Tensor:
         d, c = R[: self.n].abs(), R[self.n :].abs()
@@ -324,10 +344,11 @@ class Norm(Leaf):
 
     def left(self, state: List[Tensor], M: Tensor) -> List[Tensor]:
         q, side = state
-        own = M[self.n - 1] if self.transposed else M[: self.n - 1]
-        other = q[:-1] if self.transposed else q[-1]
-        side = side + (own * side + M[self.n :] * other)
-        return [(q * (1 + M[: self.n])).clamp_min_(torch.finfo(self.dtype).tiny), side]
+        grown, own, other = 1 + M[: self.n], slice(-1), slice(-1, None)
+        if self.transposed:
+            own, other = other, own
+        side = torch.addcmul(side * grown[own], M[self.n :], q[other])
+        return [(q * grown).clamp_min_(torch.finfo(self.dtype).tiny), side]
 
 
 class BNorm(Norm):
@@ -358,21 +379,18 @@ def _all_but_last(x: Tensor) -> Tensor:
     return made
 
 
-def _with_zero(c: Tensor) -> Tensor:
-    return torch.cat([c, torch.zeros_like(c[:1])])
-
-
 def _bordered(state: List[Tensor], X: Tensor, last_row: bool, inverse: bool) -> Tensor:
-    q, c, rows = state[0], _with_zero(state[1]), fibres(X)
+    (q, c), rows = state, fibres(X)
     made = rows / q if inverse else rows * q
+    first, last = made[:, :-1], made[:, -1]
     if last_row and not inverse:
-        made[:, -1].add_(rows @ c)
+        last.addmv_(rows[:, :-1], c)
     elif last_row:
-        made[:, -1].sub_(made @ (c / q[-1]))
+        last.addmv_(first, c / q[-1], alpha=-1)
     elif not inverse:
-        made.addr_(rows[:, -1], c)
+        first.addr_(rows[:, -1], c)
     else:
-        made.addr_(made[:, -1].clone(), c / q, alpha=-1)
+        first.addr_(last, c / q[:-1], alpha=-1)
     return as_fibres(made, X)
 
 

@@ -22,7 +22,7 @@ from .._tensor_list import FEW, OF_FEW, refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .flat import Averages, Flat, Rooms
-from .leaves import Diag, all_finite, norms
+from .leaves import Diag, all_finite, norms, surely
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
@@ -270,8 +270,9 @@ class NativeList:
         masked by factors of 0 makes no NaN of it."""
         both = [each.flat for each in (self.loaded, self.products) if each is not None]
         fine = self._all_finite(both)
-        for each in both:
-            each.nan_to_num_(0, 0, 0)
+        if not surely(fine):
+            for each in both:
+                each.nan_to_num_(0, 0, 0)
         return fine
 
     def step(self, ok: Tensor) -> None:
@@ -282,17 +283,17 @@ class NativeList:
                 g = g.like(g.flat * (self.clip_gradient / self._norms([g.flat])[0]).clamp_max(1))
             if self.l2 > 0:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
-            directions, size = self._directions(g, ok), norms([self._norms(thetas)])[0]
-            scales, sizes = self._clip(g.keys, directions, size)
+            directions = self._directions(g, ok)
+            scales, sizes, of_thetas = self._clip(g.keys, directions, thetas)
+            scales = rate * scales
             # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
-            most = size + rate * (scales * sizes).amax()
-            fine = ok & (most < torch.finfo(self.dtype).max)
-            torch._foreach_mul_(directions, (rate * scales * fine).nan_to_num_(0, 0, 0).unbind())
-            for d in directions:
-                d.nan_to_num_(0, 0, 0)
+            fine = ok & ((of_thetas + scales * sizes).amax() < torch.finfo(self.dtype).max)
+            if not surely(fine):
+                for d in directions:
+                    d.nan_to_num_(0, 0, 0)
             if self.decay:
                 torch._foreach_mul_(thetas, [1 - rate * self.decay * fine.to(self.dtype)] * len(thetas))
-            torch._foreach_sub_(thetas, directions)
+            torch._foreach_addcmul_(thetas, directions, (scales * fine).nan_to_num_(0, 0, 0).unbind(), -1)
             self._store(dict(zip(g.keys, thetas)))
             if len(g.keys) == len(self.units):
                 self.taken.add_(fine)
@@ -354,16 +355,17 @@ class NativeList:
             shaped = [fits[k].root.squared().view(ms[k].shape) for k in alone]
             for k, d in zip(alone, torch._foreach_mul([ms[k] for k in alone], shaped)):
                 made[k] = d
-        for k, (i, fit) in enumerate(zip(m.keys, fits)):
+        reuse = self._reuse()
+        for k, fit in enumerate(fits):
             if not fit.units:
                 made[k] = ms[k].clone()
             elif made[k] is None:
-                made[k] = fit.apply(ms[k], what, self._reuse(i))
+                made[k] = fit.apply(ms[k], what, reuse)
         return made
 
-    def _reuse(self, index: int) -> float:
+    def _reuse(self) -> float:
         """How often a Q is applied before the next fit, on average."""
-        chance = self._chance(self.steps[index])
+        chance = self._chance(self.step_count)
         return self.every / chance if chance > 0 else math.inf
 
     def _corrections(self) -> Tensor:
@@ -383,9 +385,9 @@ class NativeList:
             return g.like(self.momentum * new.flat + (1 - self.momentum) * g.flat)
         return new
 
-    def _clip(self, keys: Sequence[int], directions: List[Tensor], theta: Tensor) -> Tuple[Tensor, Tensor]:
+    def _clip(self, keys: Sequence[int], directions: List[Tensor], thetas: List[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
         """Clips the elements of the directions; returns what each direction is to be multiplied by, for its share and
-        the limits, and its norm before. theta: the norm of all parameters."""
+        the limits, its norm before, and that of its parameters."""
         shares = self._corrections()
         if len(keys) < len(self.units):
             shares = torch.stack([shares[i] for i in keys])
@@ -395,7 +397,7 @@ class NativeList:
             for k, share in enumerate(shares.unbind()):
                 directions[k] = (directions[k] / share).clamp(-self.clip_element, self.clip_element)
             shares = torch.ones_like(shares)
-        sizes = self._norms(directions)
+        sizes, of_thetas = self._norms(directions + thetas).view(2, -1)
         if finite is not None:
             sizes = torch.where(finite, sizes, torch.full_like(sizes, math.inf))
         scales = shares.reciprocal()
@@ -411,7 +413,7 @@ class NativeList:
             factor = _factor(limit, norms([lengths])[0])
             lengths, scales = lengths * factor, scales * factor
         if self.clip_relative > 0:
-            norm, root = norms([lengths])[0], math.sqrt(sum(counts))
+            (norm, theta), root = norms([lengths, of_thetas]), math.sqrt(sum(counts))
             rms = theta / root
             if not self.rms_known:
                 start = torch.where(rms > 0, rms, norm / root)
@@ -419,7 +421,7 @@ class NativeList:
             middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
             factor = _factor((self.clip_relative * root) * middle, norm)
             scales = scales * (factor if self.rms_known else torch.where(norm > 0, factor, torch.ones_like(factor)))
-        return scales, sizes
+        return scales, sizes, of_thetas
 
     def _store(self, thetas: Mapping[int, Tensor]) -> None:
         """Into the parameters, where theta is not the parameter itself."""

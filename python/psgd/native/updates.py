@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .composites import Composite, Kron
-from .leaves import Images, norms, peak, peaks
+from .leaves import Images, norms, peak, peaks, surely
 from .philox import ESTIMATE, Stream
 from .rows import Alone, Ask
 
@@ -125,8 +125,8 @@ class Updates:
         totals = self.constant(top, [fit.total * count for fit in fits])
         reach = (totals * ((most * down) ** 2).sum(0)).sqrt()
         vanishing = limits.vanishing * torch.cat([size * down, reach[None]])
-        downs = down.unbind()
-        A, B = list(torch._foreach_mul(A, downs)), list(torch._foreach_mul(B, downs))
+        if not surely((exponent == 0).all()):
+            A, B = (list(torch._foreach_mul(X, down.unbind())) for X in (A, B))
         whitened = any(fit.rule.images == "whitened" for fit in fits)
         of_images = norms(A + B).view(2, -1) if whitened else size
         numbers = Numbers(okay, weight, vanishing, of_images, rate)
@@ -180,13 +180,16 @@ class Updates:
         if slots[0].fit.rule.images == "whitened":
             lengths = self.constant(c, [slot.fit.sizes[slot.number] for slot in slots])
             sane = sane & ~_vanishing(known, lengths, c, numbers.vanishing[:, places], slots[0].fit.limits.vanishing)
-        counts = torch.zeros_like(numbers.ok, dtype=torch.int64).index_add_(0, places, (moves & ~sane).to(torch.int64))
-        by_place = {slot.place: slot.fit.skipped for slot in slots}
-        each = counts.unbind()
-        torch._foreach_add_(list(by_place.values()), [each[place] for place in by_place])
-        moves = moves & sane
+        stays, moves = moves & ~sane, moves & sane
         steps = torch.where(moves, -c, torch.zeros_like(c)).unbind()
-        return [(slot.unit, _stepped(slot, step, go)) for slot, step, go in zip(slots, steps, moves.unbind())]
+        Ms = torch._foreach_mul([slot.R for slot in slots], steps)
+        if not surely(moves.all()):
+            counts = torch.zeros_like(numbers.ok, dtype=torch.int64).index_add_(0, places, stays.to(torch.int64)).unbind()
+            by_place = {slot.place: slot.fit.skipped for slot in slots}
+            torch._foreach_add_(list(by_place.values()), [counts[place] for place in by_place])
+            for M in Ms:  # 0 where it must not move, whatever R is
+                M.nan_to_num_(0, 0, 0)
+        return [(slot.unit, _stepped(slot, M, go)) for slot, M, go in zip(slots, Ms, moves.unbind())]
 
     def _moved_by_entry(self, slots: List[Slot], numbers: Numbers) -> List[Tuple[Any, List[Tensor]]]:
         """Diagonals of which each entry is normalised by itself, in sums with other groups."""
@@ -209,7 +212,10 @@ class Updates:
         largest += [unit.largest().reshape(1) for unit, _ in held[len(plain) :]]
         log = torch.log2(over.answer(Ask(maxima=[torch.cat(largest)])).maxima[0])
         limits = self.constant(log, [limit / share for _, share in held])
-        shift = 4 * ((log < -limits).to(log.dtype) - (log > limits).to(log.dtype))
+        far = log.abs() > limits
+        if surely(~far.any()):
+            return
+        shift = torch.where(far, -4 * log.sign(), torch.zeros_like(log))
         tensors: List[Tensor] = []
         factors: List[Tensor] = []
         for (unit, _), factor in zip(held, torch.exp2(shift).unbind()):
@@ -356,10 +362,9 @@ def _vanishing(known: Known, lengths: Tensor, c: Tensor, sizes: Tensor, least: f
     return made
 
 
-def _stepped(slot: Slot, step: Tensor, moves: Tensor) -> Any:
-    """The state after R times step; step is 0 where it must not move, whatever R is."""
+def _stepped(slot: Slot, M: Tensor, moves: Tensor) -> Any:
+    """The state after a step of I + M."""
     unit, rule = slot.unit, slot.fit.rule
-    M = (slot.R * step).nan_to_num_(0, 0, 0)
     if rule.side == "both":
         M = M / 2
         return unit.symmetrised(unit.right(unit.left(unit.state, M), M))
