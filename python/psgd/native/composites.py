@@ -46,6 +46,9 @@ class Kron(Composite):
             self.n *= part.n
         self.can_rescale = any(part.can_rescale for part in parts)
         self._shapes: Dict[Tuple[int, int], List[Tuple[int, int, int]]] = {}
+        # in which act_p applies the factors, which commute: diagonals last, in place
+        mixing = [i for i, part in enumerate(parts) if not isinstance(part, (Diag, Identity))]
+        self._order = mixing + [i for i, part in enumerate(parts) if isinstance(part, Diag)]
 
     def start(self, scale: Any) -> None:
         for part in self.parts:
@@ -67,13 +70,10 @@ class Kron(Composite):
 
     def act_p(self, X: Tensor, reuse: float) -> Tensor:
         shape, modes, fresh = X.shape, self._modes(X.shape[0], X.shape[2]), False
-        for part, mode in zip(self.parts, modes):
-            if not isinstance(part, (Diag, Identity)):
-                X, fresh = part.act_p(X.reshape(mode), reuse), True
-        for part, mode in zip(self.parts, modes):
-            if isinstance(part, Diag):  # factors commute: these last, in place
-                p = part.squared()
-                X, fresh = X.reshape(mode).mul_(p) if fresh else X.reshape(mode) * p, True
+        for i in self._order:
+            part, X = self.parts[i], X.reshape(modes[i])
+            X = X.mul_(part.squared()) if fresh and isinstance(part, Diag) else part.act_p(X, reuse)
+            fresh = True
         return X.reshape(shape)
 
     def units(self, images: Optional[Images]) -> List[Tuple[Any, Optional[Images]]]:

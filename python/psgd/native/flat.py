@@ -16,7 +16,7 @@ class Rooms:
 
     def cat(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
         """All of them as one vector, which is valid until the next call with this name."""
-        vectors = [x.reshape(-1) for x in tensors]
+        vectors = [x if x.dim() == 1 else x.reshape(-1) for x in tensors]
         count = sum(map(torch.numel, vectors))
         if vectors[0].device.type != "cpu":
             return torch.cat(vectors)

@@ -17,7 +17,7 @@ _LANES = 16
 
 
 def _rounds(c: Sequence[Any], k0: int, k1: int) -> List[Any]:
-    """Ten rounds on counters that are ints or int64 tensors."""
+    """Ten rounds on counters that are ints, int64 tensors or uint64 arrays."""
     c0, c1, c2, c3 = c
     for _ in range(10):
         p, q = c0 * 0xD2511F53, c2 * 0xCD9E8D57
@@ -27,20 +27,21 @@ def _rounds(c: Sequence[Any], k0: int, k1: int) -> List[Any]:
 
 
 class Stream(NamedTuple):
-    key: Tuple[int, int]
-    high: Tuple[int, int]
+    key: Tuple[Any, Any]
+    high: Tuple[Any, Any]
 
     @staticmethod
-    def of(seed: int, purpose: int, tensor: int, step: int) -> "Stream":
+    def of(seed: int, purpose: int, tensor: int, step: Any) -> "Stream":
+        """step: one, or an array of them in uint64 for as many streams."""
         which = (tensor << 8 | purpose) & 0xFFFFFFFFFFFFFFFF
         counter = step & _WORD, step >> 32 & _WORD, which & _WORD, which >> 32
         made = _rounds(counter, seed & _WORD, seed >> 32 & _WORD)
         return Stream((made[0], made[1]), (made[2], made[3]))
 
-    def uniform(self, index: int = 0) -> float:
+    def uniform(self, index: int = 0) -> Any:
         """An early number of the stream in (0, 1), from 52 bits."""
         first, second = (_rounds((2 * index + lane, 0, *self.high), *self.key)[0] for lane in (0, 1))
-        return float((((first << 32 | second) >> 12) + 0.5) * 2.0**-52)
+        return (((first << 32 | second) >> 12) + 0.5) * 2.0**-52
 
     def words(self, blocks: int, device: Any, first: int = 0) -> List[Tensor]:
         """The four words of each of so many blocks of 128 bits."""

@@ -210,7 +210,8 @@ class ShardedList(NativeList):
         for i, (counters, average, state) in found.items():
             steps, taken, skips, first_rms = counters
             self.steps[i], self.step_count = (int(x) for x in steps)
-            self.taken[i], self.skips, self.first_rms, self.rms_known = taken[0], skips, first_rms[0], False
+            self.taken[i], self.skips, self.first_rms = taken[0], skips, first_rms[0]
+            self.rms_known = self.unbiased = False
             if i in self.fits:
                 self.fits[i].load_tensors(state)
             if average:

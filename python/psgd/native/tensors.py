@@ -10,6 +10,7 @@ import math
 from functools import partial
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,6 +30,7 @@ from .state import pack, unpack
 from .updates import ALONE, Updates
 
 READ_EVERY = 64
+LOTS = 64  # that are drawn together
 _SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
 _NEVER = {
     "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
@@ -85,6 +87,7 @@ class NativeList:
         self.steps, self.taken = [0] * len(units), torch.zeros(len(units), dtype=torch.float32, device=self.device)
         self.step_count = 0
         self.lot = -1, False  # a step, and whether a fit is due then
+        self.draws: Any = -1, ()  # which LOTS steps, and a number in (0, 1) of each
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
         self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
         self.rms_known = False
@@ -156,6 +159,7 @@ class NativeList:
         self.clip_gradient = float(get("clip-gradient"))
         self.seed, self.every = int(get("seed")), int(get("update-every"))
         self.newton = get("criterion") == "newton"
+        self.unbiased = False  # whether the averages are known to have forgotten that they began with 0
         self.anneal, self.floor = int(get("update-anneal")), float(get("update-floor"))
         self.probability = float(get("update-probability"))
 
@@ -188,7 +192,12 @@ class NativeList:
 
     def _drawn_lot(self, step: int) -> bool:
         chance = 0.0 if step % self.every else self._chance(step)
-        return chance >= 1 or (chance > 0 and Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, step).uniform() < chance)
+        if not 0 < chance < 1:
+            return chance >= 1
+        if self.draws[0] != step // LOTS:
+            steps = np.arange(step - step % LOTS, step - step % LOTS + LOTS, dtype=np.uint64)
+            self.draws = step // LOTS, Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, steps).uniform()
+        return bool(self.draws[1][step % LOTS] < chance)
 
     def _chance(self, step: int) -> float:
         """Of a fit at a step that one may happen at."""
@@ -223,7 +232,7 @@ class NativeList:
         probe = self.settings["probe"]
         if probe != "mixed":
             return bool(probe == "preconditioned")
-        return Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, self.step_count).uniform(1) < 0.5
+        return bool(Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, self.step_count).uniform(1) < 0.5)
 
     def draw(self, index: int) -> List[List[Tensor]]:
         unit, v = self.units[index], self._normal(index, self.pairs)
@@ -244,9 +253,10 @@ class NativeList:
             if any(grad.layout is not torch.strided for grad in there):
                 raise UnsupportedError(f"{unit.name} has a sparse gradient, which takes parameters on the CPU")
             gs[i] = self._joined(unit, grads)
-            given = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
-            if given and self._due(i) and any(h is not None for each in given for h in each):
-                hs[i] = torch.stack([self._joined(unit, each) for each in given])
+            if products and self._due(i):
+                given = [[by_id.get(id(p)) for p in unit.params] for by_id in products[: self.pairs]]
+                if any(h is not None for each in given for h in each):
+                    hs[i] = torch.stack([self._joined(unit, each) for each in given])
         if gs:
             self.loaded = Flat.of(gs, self.rooms, "g")
             self.products = Flat.of(hs, self.rooms, "h") if hs else None
@@ -289,11 +299,12 @@ class NativeList:
             # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
             fine = ok & ((of_thetas + scales * sizes).amax() < torch.finfo(self.dtype).max)
             if not surely(fine):
+                scales = (scales * fine).nan_to_num_(0, 0, 0)
                 for d in directions:
                     d.nan_to_num_(0, 0, 0)
             if self.decay:
                 torch._foreach_mul_(thetas, [1 - rate * self.decay * fine.to(self.dtype)] * len(thetas))
-            torch._foreach_addcmul_(thetas, directions, (scales * fine).nan_to_num_(0, 0, 0).unbind(), -1)
+            torch._foreach_addcmul_(thetas, directions, scales.unbind(), -1)
             self._store(dict(zip(g.keys, thetas)))
             if len(g.keys) == len(self.units):
                 self.taken.add_(fine)
@@ -309,6 +320,7 @@ class NativeList:
     def look(self) -> None:
         """What is read from the device now and then: what is known to be over need not be masked any more."""
         self.rms_known = bool(self.first_rms >= 0)
+        self.unbiased = bool((self._corrections() == 1).all())
         for fit in self.fits.values():
             if fit.starting:
                 fit.look()
@@ -370,7 +382,7 @@ class NativeList:
 
     def _corrections(self) -> Tensor:
         """1 - momentum^t of each tensor: what the gradients so far have of its average."""
-        if self.momentum == 0:
+        if self.momentum == 0 or self.unbiased:
             return torch.ones_like(self.taken, dtype=self.dtype)
         log = math.log(self.momentum)
         return (self.taken.to(self.dtype) * log + log).expm1_().neg_()
@@ -488,7 +500,7 @@ class NativeList:
             steps, taken, skips, first_rms, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
-            self.skips, self.first_rms, self.rms_known = skips, first_rms[0].to(self.dtype), False
+            self.skips, self.first_rms, self.rms_known, self.unbiased = skips, first_rms[0].to(self.dtype), False, False
             if average:
                 self.averages[i] = average[0].to(self.dtype)
 
