@@ -232,6 +232,18 @@ def test_steps_are_those_of_the_core(criterion, options):
     assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
 
 
+def test_averages_that_are_known_to_be_unbiased_are_those_of_the_core():
+    ends = []
+    for backend in ("c", "native"):
+        net = small_net()
+        opt = psgd.torch.PSGD(net, 0.002, backend=backend, criterion="fisher", momentum=0.5, update_probability=0.3)
+        ends.append(train(opt, net, 70))
+    assert opt._lists[0].unbiased  # 0.5^64 is nothing to 1
+    assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
+    opt.load_state_dict(opt.state_dict())
+    assert not opt._lists[0].unbiased
+
+
 def test_a_step_that_is_not_finite_is_masked_and_counted_late():
     ends = []
     for backend in ("c", "native"):

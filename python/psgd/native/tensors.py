@@ -108,9 +108,10 @@ class NativeList:
 
     def follow_options(self) -> None:
         """Takes over what the program, or a scheduler, has changed in the param group."""
-        given = {keyword: self.group.get(keyword) for keyword in self.keywords}
-        if given == getattr(self, "seen", None):
+        values = list(map(self.group.get, self.keywords))
+        if values == getattr(self, "seen", None):
             return
+        given = dict(zip(self.keywords, values))
         made = _defaults(str(self.group["method"]), self.group["criterion"], given.get("defaults"))
         self._refuse_values(given, not hasattr(self, "settings"))
         for keyword, value in given.items():
@@ -128,7 +129,7 @@ class NativeList:
         before = getattr(self, "settings", None)
         if before is not None:
             self._refuse_change(before, made)
-        self.seen, self.settings = given, made
+        self.seen, self.settings = values, made
         self.pairs = int(made["pairs"])
         for fit in self.fits.values():
             fit.step = float(made["step"])
