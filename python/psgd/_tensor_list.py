@@ -47,7 +47,7 @@ OF_FEW: Dict[str, Dict[str, Any]] = {
     "fisher": {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0},
 }
 OF_HARDLY_ANY: Dict[str, Dict[str, Any]] = {
-    "newton": {"lr": 0.2, "step": 0.35, "update-every": 2, "update-anneal": 200, "update-floor": 0.06},
+    "newton": {"lr": 0.2, "step": 0.3, "update-every": 9, "update-anneal": 0},
 }
 
 

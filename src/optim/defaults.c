@@ -92,10 +92,9 @@ static const struct few_default {
     {OPTIM_FEW, "psgd-fisher", "clip-rms", "0"},
     {OPTIM_FEW, "psgd-fisher", "warmup", "0"},
     {OPTIM_HARDLY_ANY, "psgd-newton", "lr", "0.2"},
-    {OPTIM_HARDLY_ANY, "psgd-newton", "step", "0.35"},
-    {OPTIM_HARDLY_ANY, "psgd-newton", "update-every", "2"},
-    {OPTIM_HARDLY_ANY, "psgd-newton", "update-anneal", "200"},
-    {OPTIM_HARDLY_ANY, "psgd-newton", "update-floor", "0.06"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "step", "0.3"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "update-every", "9"},
+    {OPTIM_HARDLY_ANY, "psgd-newton", "update-anneal", "0"},
 };
 enum { OF_FEW = sizeof of_few / sizeof *of_few };
 

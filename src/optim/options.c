@@ -62,15 +62,15 @@ const option_row psgd__optim_options[] = {
     {"decay", OPTION_NUMBER, FIELD(decay), "0", .min = 0, .max = HUGE_VAL,
      .help = "decoupled: theta shrinks by mu decay in a step"},
     {"update-every", OPTION_COUNT, FIELD(update_every), "1", .min = 1, .max = 1e15,
-     .help = "fit the preconditioner every so many steps of a tensor"},
+     .help = "fit the preconditioner every so many steps of a tensor; newton: 9 for at most 16 parameters in all where no "
+             "schedule of fits is set"},
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
      .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
      .help =
-         "where the probability ends; newton: 0.25 for at most 128 parameters in all and 0.06 for at most 16, where "
-         "no schedule of fits is set"},
+         "where the probability ends; newton: 0.25 for at most 128 parameters in all where no schedule of fits is set"},
     {"delay", OPTION_COUNT, FIELD(delay), "0", .min = 0, .max = 1000,
      .help = "psgd: a worker fits the preconditioner, which comes into force so many steps after its pair; 0: it is "
              "fitted in that step"},

@@ -19,7 +19,7 @@ from .._errors import FormatError, UnsupportedError
 from .._lib import check, lib
 from .._options import options_of
 from .._sharded import own_part
-from .._tensor_list import FEW, OF_FEW, refuse_values
+from .._tensor_list import FEW, of_few, refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .flat import Averages, Flat, Rooms
@@ -144,7 +144,7 @@ class NativeList:
     def _follow_few(self, made: Dict[str, Any], named: Set[str]) -> None:
         if made["defaults"] == "paper":
             return
-        for option, value in OF_FEW[made["criterion"]].items():
+        for option, value in of_few(made["criterion"], self.parameters).items():
             if option not in named and not (option in _SCHEDULE and _SCHEDULE & named):
                 made[option] = value
 
