@@ -232,6 +232,20 @@ def test_steps_are_those_of_the_core(criterion, options):
     assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("inputs", [3, 4, 31, 32])  # 16, 20, 128 and 132 parameters with 4 outputs
+@pytest.mark.parametrize("criterion", ["fisher", "newton"])
+def test_defaults_for_few_parameters_are_those_of_the_core(criterion, inputs):
+    ends = []
+    for backend in ("c", "native"):
+        torch.manual_seed(0)
+        x, net = torch.randn(64, inputs, dtype=torch.float64), torch.nn.Linear(inputs, 4).double()
+        opt = psgd.torch.PSGD(net, backend=backend, criterion=criterion)
+        for _ in range(30):
+            opt.step(lambda: net(x).square().square().mean() + net(x).sum(1).mean())
+        ends.append(torch.cat([p.detach().reshape(-1) for p in net.parameters()]))
+    assert torch.allclose(*ends, rtol=1e-10, atol=1e-12)
+
+
 def test_averages_that_are_known_to_be_unbiased_are_those_of_the_core():
     ends = []
     for backend in ("c", "native"):
