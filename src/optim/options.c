@@ -62,8 +62,9 @@ const option_row psgd__optim_options[] = {
     {"decay", OPTION_NUMBER, FIELD(decay), "0", .min = 0, .max = HUGE_VAL,
      .help = "decoupled: theta shrinks by mu decay in a step"},
     {"update-every", OPTION_COUNT, FIELD(update_every), "1", .min = 1, .max = 1e15,
-     .help = "fit the preconditioner every so many steps of a tensor; newton: 9 for at most 16 parameters in all where no "
-             "schedule of fits is set"},
+     .help =
+         "fit the preconditioner every so many steps of a tensor; newton: 9 for at most 16 parameters in all where no "
+         "schedule of fits is set"},
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
