@@ -11,7 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CANDIDATES = 96, SPEC_ROOM = 32 * 10, ALL_SUBSETS = 5, SHORT_VECTOR = 64, LONG_SIDE = 300 };
+enum {
+    MAX_CANDIDATES = 96,
+    SPEC_ROOM = 32 * 10,
+    ALL_SUBSETS = 5,
+    SHORT_VECTOR = 64,
+    LONG_SIDE = 300,
+    WIDE_LAYER = 128
+};
 enum { DEFAULT_BUDGET = 4, SMALL_PROBLEM = 1 << 16 };
 
 typedef struct candidate {
@@ -56,7 +63,8 @@ static const option_row rows[] = {
     {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .min = 1, .max = 1e9,
      .help = "the largest triangle that a mode gets"},
     {"criterion", OPTION_CHOICE, FIELD(criterion), "newton", .choices = criteria,
-     .help = "what Q will be fitted to; fisher: a long side of few inputs gets no triangle either"},
+     .help = "what Q will be fitted to; fisher: fewer triangles, none on long outputs, nor on outputs above 128 of "
+             "long inputs"},
 };
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
@@ -112,15 +120,22 @@ static double triangles(int ndim, const int64_t *shape, unsigned mask)
     return sum;
 }
 
-/* Whether mode i may have a triangle. A side sees as many fibres as the tensor has elements along the other modes;
- * where these are fewer than its entries, and it is long, a triangle is fitted to noise for hundreds of updates, and a
- * diagonal does better at a fraction of the cost: for inputs always, for outputs where Q is fitted to gradients, which
- * have their rank. */
+/* A side sees as many fibres as the tensor has elements along the other modes. Where these are fewer than its entries,
+ * and it is long, a triangle is fitted to noise for hundreds of updates. */
+static bool long_side(int ndim, const int64_t *shape, int i)
+{
+    return shape[i] > LONG_SIDE && shape[i] > product_of(ndim, shape) / shape[i];
+}
+
+/* Whether mode i may have a triangle. A diagonal does better on a long side, at a fraction of the cost: for inputs
+ * always, for outputs where Q is fitted to gradients, which have their rank. Then more than 128 outputs of a matrix
+ * with long inputs have no triangle either: it is most of the cost of a step and gains less than the steps it costs. */
 static bool may_mix(const psgd_plan *self, int ndim, const int64_t *shape, int i)
 {
-    int64_t n = shape[i], fibres = product_of(ndim, shape) / n;
-    bool noisy = (i > 0 && i + 1 == ndim) || self->settings.criterion == PLAN_FISHER;
-    return n > 1 && n <= self->settings.max_factor && !(noisy && n > LONG_SIDE && n > fibres);
+    bool fisher = self->settings.criterion == PLAN_FISHER, input = i > 0 && i + 1 == ndim;
+    if (shape[i] == 1 || shape[i] > self->settings.max_factor) return false;
+    if (fisher && !input && shape[i] > WIDE_LAYER && long_side(ndim, shape, ndim - 1)) return false;
+    return !(fisher || input) || !long_side(ndim, shape, i);
 }
 
 /* Masks from the richest down: all subsets of the modes that may have a triangle, or for many modes those that leave
