@@ -31,7 +31,7 @@ static const method_default defaults[] = {
     {"psgd-newton", "probe", "mixed"},
     {"psgd-newton", "warmup", "20"},
     {"psgd-newton", "update-anneal", "150"},
-    {"psgd-newton", "update-floor", "0.07"},
+    {"psgd-newton", "update-floor", "0.03"},
     {"psgd-newton", "clip-relative", "2"},
     {"psgd-fisher", "lr", "0.008"},
     {"psgd-fisher", "warmup", "20"},

@@ -365,7 +365,7 @@ static void settings_in_force_are_told(void **state)
         {"psgd-fisher", "lr=0.25", 128, {"lr", "0.25"}},
         {"psgd-fisher", "", 129, {"update-floor", "0.1", "lr", "0.008", "clip-rms", "0.3", "check", "yes"}},
         {"psgd-newton", "", 128, {"probe", "preconditioned", "update-floor", "0.25", "lr", "0.08"}},
-        {"psgd-newton", "update-anneal=9", 128, {"clip-relative", "8", "update-floor", "0.07"}},
+        {"psgd-newton", "update-anneal=9", 128, {"clip-relative", "8", "update-floor", "0.03"}},
         {"psgd-newton", "", 17, {"lr", "0.08", "step", "0.1", "update-every", "1", "update-anneal", "150"}},
         {"psgd-newton", "", 16, {"lr", "0.2", "step", "0.3", "update-every", "9", "update-anneal", "0"}},
         {"psgd-newton", "step=0.2", 16, {"step", "0.2", "update-every", "9", "probe", "preconditioned"}},
