@@ -40,24 +40,26 @@ _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from st
 _FIT = _keywords(lib.psgd_precond_option)
 
 
-# As of_few of the C core: the defaults of psgd for so few parameters in all, and for hardly any.
-FEW, HARDLY_ANY = 128, 16
-OF_FEW: Dict[str, Dict[str, Any]] = {
-    "newton": {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25},
-    "fisher": {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0},
-}
-OF_HARDLY_ANY: Dict[str, Dict[str, Any]] = {
-    "newton": {"lr": 0.2, "step": 0.3, "update-every": 9, "update-anneal": 0},
-}
+# As of_few of the C core: defaults of psgd for at most so many parameters in all; a later row takes precedence.
+OF_FEW: Tuple[Tuple[int, str, Dict[str, Any]], ...] = (
+    (10000, "newton", {"update-floor": 0.07}),
+    (128, "newton", {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25}),
+    (128, "fisher", {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0}),
+    (16, "newton", {"lr": 0.2, "step": 0.3, "update-every": 9, "update-anneal": 0}),
+)
+MANY = 1 << 62  # parameters: more than any of these
 
 
 def of_few(criterion: str, parameters: int) -> Dict[str, Any]:
     """The defaults of psgd that take the place of others for so many parameters in all."""
-    few = OF_FEW.get(criterion, {}) if parameters <= FEW else {}
-    return {**few, **(OF_HARDLY_ANY.get(criterion, {}) if parameters <= HARDLY_ANY else {})}
+    found: Dict[str, Any] = {}
+    for limit, own, values in OF_FEW:
+        if own == criterion and parameters <= limit:
+            found.update(values)
+    return found
 
 
-def default_lr(method: str, criterion: str, parameters: int = FEW + 1, paper: bool = False) -> float:
+def default_lr(method: str, criterion: str, parameters: int = MANY, paper: bool = False) -> float:
     """The learning rate of a method for which none is given."""
     few = of_few(criterion, parameters) if method == "psgd" and not paper else {}
     if "lr" in few:

@@ -83,6 +83,7 @@ static const struct few_default {
     int64_t max; /* parameters in all; a later row takes precedence */
     const char *method, *option, *value;
 } of_few[] = {
+    {OPTIM_SMALL, "psgd-newton", "update-floor", "0.07"},
     {OPTIM_FEW, "psgd-newton", "probe", "preconditioned"},
     {OPTIM_FEW, "psgd-newton", "clip-relative", "8"},
     {OPTIM_FEW, "psgd-newton", "warmup", "0"},

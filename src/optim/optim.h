@@ -18,7 +18,14 @@
 #include <psgd/optim.h>
 #include <psgd/plan.h>
 
-enum { OPTIM_MAX_DIMS = 32, OPTIM_NAME = 96, OPTIM_NOTE = 192, OPTIM_FEW = 128, OPTIM_HARDLY_ANY = 16 };
+enum {
+    OPTIM_MAX_DIMS = 32,
+    OPTIM_NAME = 96,
+    OPTIM_NOTE = 192,
+    OPTIM_SMALL = 10000,
+    OPTIM_FEW = 128,
+    OPTIM_HARDLY_ANY = 16
+};
 
 typedef enum whiten_choice { WHITEN_GRADIENT, WHITEN_MOMENTUM } whiten_choice;
 typedef enum clip_choice { CLIP_ABSOLUTE, CLIP_SQRT } clip_choice;

@@ -70,8 +70,9 @@ const option_row psgd__optim_options[] = {
     {"update-anneal", OPTION_COUNT, FIELD(update_anneal), "0", .min = 0, .max = 1e15,
      .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
-     .help = "where the probability ends; newton: 0.03, but 0.25 for at most 128 parameters in all where no schedule "
-             "of fits is set"},
+     .help =
+         "where the probability ends; newton: 0.03, for at most 10,000 parameters in all 0.07, for 128 0.25, where no "
+         "schedule of fits is set"},
     {"delay", OPTION_COUNT, FIELD(delay), "0", .min = 0, .max = 1000,
      .help = "psgd: a worker fits the preconditioner, which comes into force so many steps after its pair; 0: it is "
              "fitted in that step"},

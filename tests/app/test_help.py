@@ -56,7 +56,7 @@ class Help(unittest.TestCase):
         for verb in ("train", "compare", "resume"):
             self.assertRegex(help_of(verb), r"--lr-schedule [a-z|]+\s+.*\[cosine\]\n", verb)
         self.assertRegex(help_of("minimize"), r"--lr-schedule [a-z|]+\s+.*\[constant\]\n")
-        self.assertIn("newton: 0.03, but 0.25 for at most 128 parameters", help_of("train"))
+        self.assertIn("newton: 0.03, for at most 10,000 parameters in all 0.07", help_of("train"))
         self.assertRegex(help_of("train"), r"csv:FILE +numbers .* label last; labels 0, 1, 2, ... are\n +classes")
         self.assertIn("PSGD_NUM_THREADS", help_of("bench"))
         for name in ("minimize", "gd", "psgd-newton", "psgd-fisher"):

@@ -19,7 +19,7 @@ from .._errors import FormatError, UnsupportedError
 from .._lib import check, lib
 from .._options import options_of
 from .._sharded import own_part
-from .._tensor_list import FEW, of_few, refuse_values
+from .._tensor_list import of_few, refuse_values
 from .._units import Unit
 from .fit import NativeFit
 from .flat import Averages, Flat, Rooms
@@ -118,8 +118,7 @@ class NativeList:
             if value is not None:
                 made[self.keywords[keyword]] = _plain(value)
         named = {self.keywords[keyword] for keyword, value in given.items() if value is not None}
-        if self.parameters <= FEW:
-            self._follow_few(made, named)
+        self._follow_few(made, named)
         self._follow_delay(made, named)
         for option, instead in _NEVER.items():
             if made.get(option) in (True, "yes") or self.group.get(option) is True:
