@@ -129,7 +129,7 @@ static bool long_side(int ndim, const int64_t *shape, int i)
 
 /* Whether mode i may have a triangle. A diagonal does better on a long side, at a fraction of the cost: for inputs
  * always, for outputs where Q is fitted to gradients, which have their rank. Then more than 128 outputs of a matrix
- * with long inputs have no triangle either: it is most of the cost of a step and gains less than the steps it costs. */
+ * with long inputs have no triangle either: it would be most of the cost of a step (docs/benchmarks/torch.md). */
 static bool may_mix(const psgd_plan *self, int ndim, const int64_t *shape, int i)
 {
     bool fisher = self->settings.criterion == PLAN_FISHER, input = i > 0 && i + 1 == ndim;
