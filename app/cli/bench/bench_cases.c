@@ -75,12 +75,12 @@ static double triangle_flops(double s, double k, bench_op op)
 }
 
 /* One dense factor of side s on k fibres: two products for Qh and Q^-T v, or for Ph, and two syrk; then what moves Q.
- * eq: I - cR inverted, Q and Q^-1 multiplied. pro: one product and the two of the rotation. quad: one product and half
- * of another. qep: its own images, and one product. Estimates of norms, 256 s^2 flops each, are not counted. */
+ * eq: I - cR inverted, Q and Q^-1 multiplied. pro: one product, one and a half of the rotation. quad: one product and
+ * half of another. qep: its own images, and one product. Estimates of norms, 256 s^2 flops each, are not counted. */
 static double dense_flops(const char *rule, double s, double k, bench_op op)
 {
     double images = (is(rule, "qep") ? 10 : 6) * s * s * k, cube = s * s * s, apply = 4 * s * s * k;
-    double move = (is(rule, "eq") || is(rule, "pro") ? 6 : is(rule, "quad") ? 3 : 2) * cube;
+    double move = (is(rule, "eq") ? 6 : is(rule, "pro") ? 5 : is(rule, "quad") ? 3 : 2) * cube;
     return op == BENCH_UPDATE ? images + move : op == BENCH_APPLY ? apply : images + move + apply;
 }
 

@@ -30,7 +30,7 @@ typedef struct dense {
     int64_t panel, next; /* in the workspace: n * width; n * n for (I - c R)^-1, LU, or the old Q */
     int64_t probe;       /* in the workspace: n, the vector that the residual is computed for */
     int64_t estimate;    /* in the workspace: la_norm_work(n) */
-    int64_t turned;      /* in the workspace, where there is no inverse: n * n for SQ of a rotation */
+    int64_t turned;      /* in the workspace, where there is no inverse: n * n for SS of a rotation */
     real *q, *inverse;   /* inverse is NULL where updates need none */
     int *pivots;
 } dense;

@@ -1,7 +1,7 @@
 /* What update rules other than the paper's ask of a dense group: retractions without an inverse, on either side or
  * both, the rotation towards symmetric Q, both Gram sums at once, and the norm. A retraction is one product, 2 n^3
  * flops; one on both sides of a symmetric Q is 3 n^3, as half of the second product follows by symmetry; a rotation is
- * 4 n^3. With a few fibres R has low rank and all but the rotation are O(n^2). */
+ * 3 n^3, as SS is symmetric. With a few fibres R has low rank and all but the rotation are O(n^2). */
 #include "group/leaf/dense.h"
 #include "group/leaf/lowrank.h"
 #include "la/la.h"
@@ -100,30 +100,35 @@ void dense_symmetrise(group *self)
     la_symmetrise(self->n, as_dense(self)->q);
 }
 
-/* S stays in next and SQ in turned. As S is skew, tr SQ = (norm/2) ||S||_F^2 and tr SSQ = -<S, SQ>. */
+/* S stays in next and SS in turned. As S is skew, SS is symmetric, and tr SQ = (norm/2) ||S||_F^2. */
 double dense_skew_part(const group *self, const rng_stream *draw, double *x, double *y)
 {
     const dense *d = as_dense(self);
     int64_t n = self->n;
-    real *S = psgd__work_at(self->work, d->next), *T = psgd__work_at(self->work, d->turned);
+    real *S = psgd__work_at(self->work, d->next), *SS = psgd__work_at(self->work, d->turned);
     la_skew(n, d->q, S);
     if (la_max_abs(n * n, S) <= (real)REAL_EPSILON * la_max_abs(n * n, d->q)) return 0;
     double norm = la_norm_estimate(n, S, draw, psgd__work_at(self->work, d->estimate));
     la_scale(n * n, (real)(1 / norm), S);
-    la_gemm(false, false, n, n, n, 1, S, n, d->q, n, 0, T, n);
+    memset(SS, 0, (size_t)(n * n) * sizeof *SS);
+    la_sym_product(n, 1, S, S, SS);
+    la_mirror(n, SS);
     *x = norm / 2 * la_dot(n * n, S, S);
-    *y = -la_dot(n * n, S, T);
+    *y = la_dot(n * n, SS, d->q);
     return norm;
 }
 
+/* Q <- Q + (tS + (t^2/2) SS) Q: one product, as SS is there. */
 void dense_rotate(group *self, double norm, double t)
 {
     (void)norm;
     dense *d = (dense *)self;
     int64_t n = self->n;
-    const real *S = psgd__work_at(self->work, d->next), *T = psgd__work_at(self->work, d->turned);
-    la_axpy(n * n, (real)t, T, d->q);
-    la_gemm(false, false, n, n, n, (real)(t * t / 2), S, n, T, n, 1, d->q, n);
+    real *S = psgd__work_at(self->work, d->next), *old = psgd__work_at(self->work, d->turned);
+    la_scale(n * n, (real)t, S);
+    la_axpy(n * n, (real)(t * t / 2), old, S); /* SS is in the place of old so far */
+    memcpy(old, d->q, (size_t)(n * n) * sizeof *old);
+    la_gemm(false, false, n, n, n, 1, S, n, old, n, 1, d->q, n);
 }
 
 /* ||YY'||_2 = ||Y'Y||_2 for a few vectors, by squaring Y'Y until only its largest eigenvalue is left. */

@@ -1,4 +1,5 @@
-/* A square matrix and its transpose, tile by tile so that both stay in the first-level cache. */
+/* A square matrix and its transpose, tile by tile. Memory is read and written along rows only: the columns of a matrix
+ * whose rows are a power of two apart share one set of the first-level cache. */
 #include "la/matrix/blas.h"
 #include "la/pool.h"
 
@@ -13,18 +14,32 @@ typedef struct turn_job {
     real *to;
 } turn_job;
 
-/* Entries (i, j) and (j, i), i <= j. */
-static void turn_entry(const turn_job *job, int64_t i, int64_t j)
+/* below <- what entry (j, i) becomes, i <= j; returns what (i, j) becomes, which is above now. */
+static inline real turn_entry(turn_op op, real above, real *below)
 {
-    int64_t at = i * job->n + j, other = j * job->n + i;
-    if (job->op == TURN_MIRROR) {
-        job->to[other] = job->to[at];
-    } else if (job->op == TURN_SYMMETRISE) {
-        job->to[at] = job->to[other] = (job->to[at] + job->to[other]) / 2;
-    } else {
-        real s = job->from[other] - job->from[at];
-        job->to[at] = s;
-        job->to[other] = -s;
+    if (op == TURN_SYMMETRISE) above = (above + *below) / 2;
+    if (op == TURN_SKEW) above = *below - above;
+    *below = op == TURN_SKEW ? -above : above;
+    return above;
+}
+
+/* The tile whose first entry is (top, left), top <= left, and its mirror image. op is a constant wherever this is
+ * called. */
+static inline __attribute__((always_inline)) void turn_tile(turn_op op, const turn_job *job, int64_t top, int64_t left)
+{
+    int64_t n = job->n, rows = smaller(TILE, n - top), columns = smaller(TILE, n - left);
+    real image[TILE][TILE + 1]; /* entry (left + j, top + i) is image[j][i] */
+    for (int64_t j = 0; op != TURN_MIRROR && j < columns; j++) {
+        for (int64_t i = 0; i < rows; i++) image[j][i] = job->from[(left + j) * n + top + i];
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        const real *from = job->from + (top + i) * n + left;
+        real *to = job->to + (top + i) * n + left;
+        for (int64_t j = left == top ? i : 0; j < columns; j++) to[j] = turn_entry(op, from[j], &image[j][i]);
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        int64_t count = left == top ? j + 1 : rows;
+        for (int64_t i = 0; i < count; i++) job->to[(left + j) * n + top + i] = image[j][i];
     }
 }
 
@@ -32,11 +47,17 @@ static void turn_entry(const turn_job *job, int64_t i, int64_t j)
 static void turn_rows(void *data, int64_t part)
 {
     const turn_job *job = data;
-    int64_t top = part * TILE, bottom = smaller(top + TILE, job->n);
-    for (int64_t left = top; left < job->n; left += TILE) {
-        int64_t right = smaller(left + TILE, job->n);
-        for (int64_t i = top; i < bottom; i++) {
-            for (int64_t j = larger(left, i); j < right; j++) turn_entry(job, i, j);
+    for (int64_t left = part * TILE; left < job->n; left += TILE) {
+        switch (job->op) {
+        case TURN_MIRROR:
+            turn_tile(TURN_MIRROR, job, part * TILE, left);
+            break;
+        case TURN_SYMMETRISE:
+            turn_tile(TURN_SYMMETRISE, job, part * TILE, left);
+            break;
+        case TURN_SKEW:
+            turn_tile(TURN_SKEW, job, part * TILE, left);
+            break;
         }
     }
 }
