@@ -1,41 +1,49 @@
 /* Rows of a triangle, one or four at a time: four share the loads and stores of what runs along them. */
 #include "la/kernel/kernel.h"
+#include "la/kernel/vec.h"
 
-/* Rows are short, or memory sets the pace: what is left over after whole vectors of 64 bytes costs more than they gain.
+/* In loops that the compiler vectorises, what is left over after whole vectors of 64 bytes costs more than they gain.
  */
 #if defined(__AVX512F__) && !defined(__clang__)
 #pragma GCC target("prefer-vector-width=256")
 #endif
 
-void KERNEL(row_form)(int64_t n, real b, const real *restrict q, const real *restrict x, real *restrict y, double *dot)
+/* sum_r += q_r x over a vector of columns, or its first count. */
+ALWAYS_INLINE void add_products(int rows, const real *const *q, const real *x, int64_t j, bool whole, int64_t count,
+                                vec *sum)
 {
-    real sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++) {
-        sum += q[j] * x[j];
-        y[j] -= b * q[j];
-    }
-    *dot += (double)sum;
+    vec at = vec_load_part(x + j, whole, count);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) sum[r] += vec_load_part(q[r] + j, whole, count) * at;
+}
+
+/* y += sum s_r q_r there. */
+ALWAYS_INLINE void add_rows(int rows, const real *const *q, const real *s, int64_t j, bool whole, int64_t count,
+                            real *y)
+{
+    vec at = vec_load_part(y + j, whole, count);
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++) at += s[r] * vec_load_part(q[r] + j, whole, count);
+    vec_store_part(y + j, at, whole, count);
 }
 
 /* q_r is row i + r of Q from column i on, where the first r entries are not its own: y <- y + sum q_r (q_r'x). */
 static void square_rows(int64_t n, const real *const *q, const real *restrict x, real *restrict y)
 {
     const real *restrict q0 = q[0], *restrict q1 = q[1], *restrict q2 = q[2], *restrict q3 = q[3];
-    real s0 = q0[0] * x[0] + q0[1] * x[1] + q0[2] * x[2] + q0[3] * x[3];
-    real s1 = q1[1] * x[1] + q1[2] * x[2] + q1[3] * x[3], s2 = q2[2] * x[2] + q2[3] * x[3], s3 = q3[3] * x[3];
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-    for (int64_t j = 4; j < n; j++) {
-        s0 += q0[j] * x[j];
-        s1 += q1[j] * x[j];
-        s2 += q2[j] * x[j];
-        s3 += q3[j] * x[j];
-    }
-    y[0] += s0 * q0[0];
-    y[1] += s0 * q0[1] + s1 * q1[1];
-    y[2] += s0 * q0[2] + s1 * q1[2] + s2 * q2[2];
-    y[3] += s0 * q0[3] + s1 * q1[3] + s2 * q2[3] + s3 * q3[3];
-    for (int64_t j = 4; j < n; j++) y[j] += s0 * q0[j] + s1 * q1[j] + s2 * q2[j] + s3 * q3[j];
+    real s[4] = {q0[0] * x[0] + q0[1] * x[1] + q0[2] * x[2] + q0[3] * x[3], q1[1] * x[1] + q1[2] * x[2] + q1[3] * x[3],
+                 q2[2] * x[2] + q2[3] * x[3], q3[3] * x[3]};
+    vec sum[4] = {0};
+    int64_t j = 4;
+    for (; j + LANES <= n; j += LANES) add_products(4, q, x, j, true, LANES, sum);
+    if (j < n) add_products(4, q, x, j, false, n - j, sum);
+    vec_add_sums(4, sum, s);
+    y[0] += s[0] * q0[0];
+    y[1] += s[0] * q0[1] + s[1] * q1[1];
+    y[2] += s[0] * q0[2] + s[1] * q1[2] + s[2] * q2[2];
+    y[3] += s[0] * q0[3] + s[1] * q1[3] + s[2] * q2[3] + s[3] * q3[3];
+    for (j = 4; j + LANES <= n; j += LANES) add_rows(4, q, s, j, true, LANES, y);
+    if (j < n) add_rows(4, q, s, j, false, n - j, y);
 }
 
 void KERNEL(packed_square)(int64_t n, const real *q, const real *restrict x, real *restrict y)
@@ -52,23 +60,39 @@ void KERNEL(packed_square)(int64_t n, const real *q, const real *restrict x, rea
     }
 }
 
+/* Both over rows of one length: dot_r += q_r x, y <- y - sum b_r q_r. */
+ALWAYS_INLINE void form(int rows, int64_t n, const real *b, const real *const *q, const real *restrict x,
+                        real *restrict y, double *dot)
+{
+    vec sum[4] = {0};
+    real minus[4], s[4] = {0};
+    for (int r = 0; r < rows; r++) minus[r] = -b[r];
+    int64_t j = 0;
+    for (; j + LANES <= n; j += LANES) {
+        add_products(rows, q, x, j, true, LANES, sum);
+        add_rows(rows, q, minus, j, true, LANES, y);
+    }
+    if (j < n) {
+        add_products(rows, q, x, j, false, n - j, sum);
+        add_rows(rows, q, minus, j, false, n - j, y);
+    }
+    if (rows == 1) {
+        s[0] = vec_sum(sum[0]);
+    } else {
+        vec_add_sums(rows, sum, s);
+    }
+    for (int r = 0; r < rows; r++) dot[r] += (double)s[r];
+}
+
+void KERNEL(row_form)(int64_t n, real b, const real *q, const real *restrict x, real *restrict y, double *dot)
+{
+    form(1, n, &b, &q, x, y, dot);
+}
+
 void KERNEL(rows_form)(int64_t n, const real *b, const real *const *q, const real *restrict x, real *restrict y,
                        double *dot)
 {
-    const real *restrict q0 = q[0], *restrict q1 = q[1], *restrict q2 = q[2], *restrict q3 = q[3];
-    real b0 = b[0], b1 = b[1], b2 = b[2], b3 = b[3], s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-    for (int64_t j = 0; j < n; j++) {
-        s0 += q0[j] * x[j];
-        s1 += q1[j] * x[j];
-        s2 += q2[j] * x[j];
-        s3 += q3[j] * x[j];
-        y[j] -= b0 * q0[j] + b1 * q1[j] + b2 * q2[j] + b3 * q3[j];
-    }
-    dot[0] += (double)s0;
-    dot[1] += (double)s1;
-    dot[2] += (double)s2;
-    dot[3] += (double)s3;
+    form(4, n, b, q, x, y, dot);
 }
 
 void KERNEL(row_retract)(int64_t n, real c, real a, real b, real *restrict q, real *restrict s, real *restrict t)

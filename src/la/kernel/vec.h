@@ -57,6 +57,32 @@ ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
 {
     AVX512(mask_storeu)(x, (avx512_mask)((1U << count) - 1), (avx512_vec)v);
 }
+#elif defined(__AVX__)
+#ifdef PSGD_REAL_F64
+#define AVX(name) _mm256_##name##_pd
+typedef __m256d avx_vec;
+#else
+#define AVX(name) _mm256_##name##_ps
+typedef __m256 avx_vec;
+#endif
+
+ALWAYS_INLINE __m256i vec_first_lanes(int64_t count)
+{
+    static const bits numbers[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    vec_bits lane;
+    memcpy(&lane, numbers, sizeof lane);
+    return (__m256i)(lane < (bits)count);
+}
+
+ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
+{
+    return (vec)AVX(maskload)(x, vec_first_lanes(count));
+}
+
+ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
+{
+    AVX(maskstore)(x, vec_first_lanes(count), (avx_vec)v);
+}
 #else
 ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
 {
@@ -148,6 +174,13 @@ ALWAYS_INLINE real vec_sum(vec v)
 {
 #if defined(__AVX512F__)
     return AVX512(reduce_add)((avx512_vec)v);
+#elif defined(__AVX__) && defined(PSGD_REAL_F64)
+    __m128d half = _mm_add_pd(_mm256_castpd256_pd128((__m256d)v), _mm256_extractf128_pd((__m256d)v, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
+#elif defined(__AVX__)
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
 #else
     real lane[LANES];
     vec_store(lane, v);

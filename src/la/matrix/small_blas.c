@@ -7,6 +7,9 @@
 enum {
     LINE = 64,
     PANEL_SIZE = LA_BLOCK_MAX * LA_PANEL_BYTES / (int)sizeof(real),
+    SHORT = 64, /* entries of a fibre, up to which a panel of its own size is on the stack: a large one is probed page
+                   by page, which takes longer than the work on a short one */
+    SHORT_SIZE = SHORT * LA_PANEL_BYTES / (int)sizeof(real),
     GATHERED = (1 << 17) / (int)sizeof(real), /* elements of the fibres that are gathered at a time */
     MAX_GATHERED = 128,                       /* fibres: with a block of R they fit the first-level cache */
     FEW_PANELS = 8                            /* of a product: fewer than that are cut */
@@ -19,9 +22,8 @@ static double effort(double flops)
 }
 
 static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
-                      int64_t width)
+                      int64_t width, real *P)
 {
-    _Alignas(LINE) real P[PANEL_SIZE];
     int64_t n = op->X.n;
     fibres f = fibres_of(&op->X);
     real *x = fibres_matrix(&op->X, m) + from * f.fibre;
@@ -47,14 +49,25 @@ static int64_t tri_parts(const la_block_op *op, int64_t width)
     return f.matrices * ((f.each + width - 1) / width);
 }
 
-static void tri_part(void *data, int64_t i)
+static void tri_part(const tri_job *job, int64_t i, real *P)
 {
-    const tri_job *job = data;
     const la_block_op *op = job->ops;
     for (int64_t own; i >= (own = tri_parts(op, job->width)); op++) i -= own;
     fibres f = fibres_of(&op->X);
     int64_t row = (f.each + job->width - 1) / job->width, from = i % row * job->width;
-    one_panel(la_kernel(), job->T, job->lower, op, i / row, from, smaller(job->width, f.each - from));
+    one_panel(la_kernel(), job->T, job->lower, op, i / row, from, smaller(job->width, f.each - from), P);
+}
+
+static void long_tri_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[PANEL_SIZE];
+    tri_part(data, i, P);
+}
+
+static void short_tri_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[SHORT_SIZE];
+    tri_part(data, i, P);
 }
 
 /* Half a panel takes 0.6 of the time of a whole one, which may still be less than threads that have nothing to do. */
@@ -78,7 +91,7 @@ void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
         parts = 0;
         for (int i = 0; i < count; i++) parts += tri_parts(&ops[i], job.width);
     }
-    la_parallel(parts, effort(work), tri_part, &job);
+    la_parallel(parts, effort(work), ops[0].X.n <= SHORT ? short_tri_part : long_tri_part, &job);
 }
 
 /* Blocks of rows go to the parts in turn, there and back, so that long and short ones are shared evenly. */
@@ -155,9 +168,8 @@ void la_block_outer(view A, view B, int sign, bool lower, bool add, real *R)
 }
 
 /* Columns from .. of Q where they are not zero, with T cut to match. */
-static void product_columns(const la_kernels *k, const la_tri *T, int64_t from, bool retract, real c, real *Q)
+static void product_columns(const la_kernels *k, const la_tri *T, int64_t from, bool retract, real c, real *Q, real *P)
 {
-    _Alignas(LINE) real P[PANEL_SIZE];
     int64_t ld = T->row, width = smaller(k->panel, T->n - from), top = T->lower ? from : 0;
     la_tri t = *T;
     t.n = T->lower ? T->n - from : from + width;
@@ -185,19 +197,31 @@ typedef struct product_job {
     real c, *Q;
 } product_job;
 
-static void product_part(void *data, int64_t i)
+static void product_part(const product_job *job, int64_t i, real *P)
 {
-    const product_job *job = data;
     const la_kernels *k = la_kernel();
     int64_t count = (job->T.n + k->panel - 1) / k->panel; /* the longest first */
-    product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q);
+    product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q, P);
+}
+
+static void long_product_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[PANEL_SIZE];
+    product_part(data, i, P);
+}
+
+static void short_product_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[SHORT_SIZE];
+    product_part(data, i, P);
 }
 
 void la_block_product(int64_t n, int64_t ld, bool lower, bool retract, real c, const real *T, real *Q)
 {
     int64_t panel = la_kernel()->panel;
     product_job job = {{.T = T, .n = n, .row = ld, .column = 1, .lower = lower}, retract, c, Q};
-    la_parallel((n + panel - 1) / panel, effort((double)n * (double)n * (double)n / 3), product_part, &job);
+    la_parallel((n + panel - 1) / panel, effort((double)n * (double)n * (double)n / 3),
+                n <= SHORT ? short_product_part : long_product_part, &job);
 }
 
 typedef struct gemm_job {
@@ -209,9 +233,8 @@ typedef struct gemm_job {
 } gemm_job;
 
 /* Columns from .. of C, rows top .. bottom - 1. */
-static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, int64_t top, int64_t bottom)
+static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, int64_t top, int64_t bottom, real *P)
 {
-    _Alignas(LINE) real P[PANEL_SIZE];
     const la_factors *f = job->factors;
     int64_t width = smaller(k->panel, f->n - from), row = f->ta ? 1 : f->lda;
     k->panel_load(f->k, width, f->tb ? f->B + from * f->ldb : f->B + from, f->tb ? 1 : f->ldb, f->tb ? f->ldb : 1, P);
@@ -230,13 +253,24 @@ static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, i
                                          .C = job->C + top * job->ldc + from});
 }
 
-static void gemm_part(void *data, int64_t i)
+static void gemm_part(const gemm_job *job, int64_t i, real *P)
 {
-    const gemm_job *job = data;
     const la_kernels *k = la_kernel();
     int64_t m = job->factors->m, blocks = (m + k->block - 1) / k->block, cuts = job->cuts, cut = i % cuts;
     gemm_panel(k, job, i / cuts * k->panel, blocks * cut / cuts * k->block,
-               smaller(m, blocks * (cut + 1) / cuts * k->block));
+               smaller(m, blocks * (cut + 1) / cuts * k->block), P);
+}
+
+static void long_gemm_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[PANEL_SIZE];
+    gemm_part(data, i, P);
+}
+
+static void short_gemm_part(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[SHORT_SIZE];
+    gemm_part(data, i, P);
 }
 
 /* Where there are few panels, a part is some of the rows of one. */
@@ -246,5 +280,5 @@ void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t l
     double work = 2 * (double)f->m * (double)f->n * (double)f->k;
     int64_t panels = (f->n + k->panel - 1) / k->panel, cuts = smaller(FEW_PANELS / panels, f->m / (4 * k->block));
     gemm_job job = {f, alpha, add, C, ldc, cuts > 1 && effort(work) > LA_MIN_WORK ? cuts : 1};
-    la_parallel(panels * job.cuts, effort(work), gemm_part, &job);
+    la_parallel(panels * job.cuts, effort(work), f->k <= SHORT ? short_gemm_part : long_gemm_part, &job);
 }
