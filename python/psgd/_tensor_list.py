@@ -42,8 +42,8 @@ _FIT = _keywords(lib.psgd_precond_option)
 
 # As of_few of the C core: defaults of psgd for at most so many parameters in all; a later row takes precedence.
 OF_FEW: Tuple[Tuple[int, str, Dict[str, Any]], ...] = (
-    (10000, "newton", {"update-floor": 0.07}),
-    (128, "newton", {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25}),
+    (10000, "newton", {"update-floor": 0.07, "step": 0.15}),
+    (128, "newton", {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25, "step": 0.1}),
     (128, "fisher", {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0}),
     (16, "newton", {"lr": 0.2, "step": 0.3, "update-every": 9, "update-anneal": 0}),
 )

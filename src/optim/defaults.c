@@ -73,7 +73,10 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
+/* In small networks fits are more frequent and move P further: with 0.1, one seed in five of an LSTM on delayed XOR never
+ * left chance.
+ *
+ * Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
  * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
  * parameters of any size, and bounded by it.
  *
@@ -84,6 +87,8 @@ static const struct few_default {
     const char *method, *option, *value;
 } of_few[] = {
     {OPTIM_SMALL, "psgd-newton", "update-floor", "0.07"},
+    {OPTIM_SMALL, "psgd-newton", "step", "0.15"},
+    {OPTIM_FEW, "psgd-newton", "step", "0.1"},
     {OPTIM_FEW, "psgd-newton", "probe", "preconditioned"},
     {OPTIM_FEW, "psgd-newton", "clip-relative", "8"},
     {OPTIM_FEW, "psgd-newton", "warmup", "0"},
