@@ -58,6 +58,7 @@ PROTOTYPES = {
     "psgd_optimizer_create": (STATUS, [P, c_char_p, c_int, P, c_int, P, POINTER(P)]),
     "psgd_optimizer_free": (None, [P]),
     "psgd_optimizer_option": (c_int, [c_char_p, c_int, P]),
+    "psgd_optimizer_setting": (c_int, [P, c_int, P]),
     "psgd_precond_option": (c_int, [c_int, P]),
     "psgd_optimizer_wants_product": (c_int, [P]),
     "psgd_optimizer_tensor_wants_product": (c_int, [P, c_int]),

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import contextmanager
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int64, c_void_p, pointer
-from functools import partial
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from functools import lru_cache, partial
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -40,23 +41,21 @@ _LIVE = ("lr", "momentum", "weight_decay", "precond_step")  # may change from st
 _FIT = _keywords(lib.psgd_precond_option)
 
 
-# As of_few of the C core: defaults of psgd for at most so many parameters in all; a later row takes precedence.
-OF_FEW: Tuple[Tuple[int, str, Dict[str, Any]], ...] = (
-    (10000, "newton", {"update-floor": 0.07, "step": 0.15}),
-    (128, "newton", {"probe": "preconditioned", "clip-relative": 8.0, "warmup": 0, "update-floor": 0.25, "step": 0.1}),
-    (128, "fisher", {"lr": 0.03, "clip-relative": 0.5, "clip-rms": 0.0, "warmup": 0}),
-    (16, "newton", {"lr": 0.2, "step": 0.3, "update-every": 9, "update-anneal": 0}),
-)
-MANY = 1 << 62  # parameters: more than any of these
+MANY = 1 << 62  # parameters: more than any default depends on
 
 
-def of_few(criterion: str, parameters: int) -> Dict[str, Any]:
+@lru_cache(maxsize=None)
+def _in_force(criterion: str, parameters: int) -> Dict[str, str]:
+    """Every option of psgd with its default for so many parameters in all."""
+    with _probe("psgd", {"criterion": criterion, "parameters": parameters}) as optimizer:
+        settings = options_of(partial(lib.psgd_optimizer_setting, optimizer))
+        return {info.name.decode(): info.default_value.decode() for info in settings if info.default_value is not None}
+
+
+def of_few(criterion: str, parameters: int) -> Dict[str, str]:
     """The defaults of psgd that take the place of others for so many parameters in all."""
-    found: Dict[str, Any] = {}
-    for limit, own, values in OF_FEW:
-        if own == criterion and parameters <= limit:
-            found.update(values)
-    return found
+    usual = _in_force(criterion, MANY)
+    return {k: v for k, v in _in_force(criterion, parameters).items() if k != "parameters" and v != usual.get(k)}
 
 
 def default_lr(method: str, criterion: str, parameters: int = MANY, paper: bool = False) -> float:
@@ -103,13 +102,22 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
     return handle
 
 
-def refuse_values(method: str, options: Mapping[str, Any]) -> None:
-    """Raises what the C core says of values that options do not take."""
+@contextmanager
+def _probe(method: str, options: Mapping[str, Any]) -> Iterator[Any]:
+    """A psgd_optimizer of one element, to ask what its options come to."""
     tensor, made = CTensor(b"diag", 1, c_shape((1,)), 0, b"parameter"), c_void_p()
     with option_list(None, options) as given:
-        status = lib.psgd_optimizer_create(None, c_text(method, "method"), 1, byref(tensor), F64, given, byref(made))
-    lib.psgd_optimizer_free(made)
-    check(status)
+        check(lib.psgd_optimizer_create(None, c_text(method, "method"), 1, byref(tensor), F64, given, byref(made)))
+    try:
+        yield made
+    finally:
+        lib.psgd_optimizer_free(made)
+
+
+def refuse_values(method: str, options: Mapping[str, Any]) -> None:
+    """Raises what the C core says of values that options do not take."""
+    with _probe(method, options):
+        pass
 
 
 def _array_code(dtype: torch.dtype) -> int:
