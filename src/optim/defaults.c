@@ -73,8 +73,8 @@ bool psgd__optim_by_method(const char *option)
     return !strcmp(option, "criterion");
 }
 
-/* In small networks fits are more frequent and move P further: with 0.1, one seed in five of an LSTM on delayed XOR never
- * left chance.
+/* In small networks fits are more frequent and move P further: with 0.1, one seed in five of an LSTM on delayed XOR
+ * never left chance.
  *
  * Where the parameters are few, a fit is cheap compared with the rest of a step and P is soon that of the whole
  * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
