@@ -219,6 +219,7 @@ def train(opt, net, steps=12, dtype=torch.float64, spoil=None):
     dict(lr_schedule="cosine", total=10, warmup=3, precond_step_schedule="step", precond_step_every=4),
     dict(operator="Q"), dict(operator="P2", init="first"), dict(pairs=2), dict(fold_bias=True, maximize=True),
     dict(group="scan", norm="second"), dict(group="kron(dense,diag)", rule="pro"), dict(clip=0.1, clip_by="sqrt"),
+    dict(clip_recent=1.02, update_every=3), dict(clip_recent=1.05, clip_relative=0.02, clip_rms=0.1, update_floor=0.05),
 ])  # fmt: skip
 def test_steps_are_those_of_the_core(criterion, options):
     if criterion == "fisher" and "pairs" in options:

@@ -33,6 +33,7 @@ static const method_default defaults[] = {
     {"psgd-newton", "update-anneal", "150"},
     {"psgd-newton", "update-floor", "0.03"},
     {"psgd-newton", "clip-relative", "2"},
+    {"psgd-newton", "clip-recent", "4"},
     {"psgd-fisher", "lr", "0.008"},
     {"psgd-fisher", "warmup", "20"},
     {"psgd-fisher", "update-anneal", "500"},

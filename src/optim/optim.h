@@ -54,7 +54,7 @@ typedef struct optim_settings {
     int whiten; /* enum whiten_choice */
     int apply;  /* enum apply_choice */
     int probe;  /* enum probe_choice */
-    double clip_gradient, clip, clip_element, clip_relative, clip_rms;
+    double clip_gradient, clip, clip_element, clip_relative, clip_recent, clip_rms;
     int clip_by; /* enum clip_choice */
     double l2, decay;
     int64_t update_every, update_anneal;
@@ -122,6 +122,8 @@ typedef struct optim_counters {
     int64_t step, skipped, skipped_in_row, evaluations, products, fits;
     double best_validation, plateau; /* +inf before the first; the factor that plateaus have made so far */
     double first_rms;                /* of theta at the first step, or of d where that is zero; -1 before it */
+    double recent;                   /* moving average of ||d||; 0 before the first step */
+    int64_t surprised;               /* ||d|| of the last step exceeded clip-recent */
     double scalar[16];               /* the method's own */
     int64_t integer[8];
 } optim_counters;

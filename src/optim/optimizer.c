@@ -15,11 +15,13 @@ static double update_probability(const optim_settings *set, int64_t step)
     return set->update_probability * (done < 1 ? pow(set->update_floor, done) : set->update_floor);
 }
 
-/* A joint preconditioner has the clock of the optimizer, any other that of its tensor. */
+/* A joint preconditioner has the clock of the optimizer, any other that of its tensor. After a surprise all are fitted:
+ * the sooner P follows, the less is lost. Not with a delay, where workers have their own clock. */
 bool psgd__optim_update_due(const psgd_optimizer *self, int tensor)
 {
     const optim_settings *set = &self->settings;
     int64_t step = self->joint ? self->now.step : self->parts[tensor].steps;
+    if (self->now.surprised && set->delay == 0 && set->update_probability > 0) return true;
     if (step % set->update_every) return false;
     double chance = update_probability(set, step / set->update_every);
     if (chance >= 1) return true;

@@ -56,6 +56,10 @@ const option_row psgd__optim_options[] = {
      .help = "max |entry| of the direction; 0: any"},
     {"clip-relative", OPTION_NUMBER, FIELD(clip_relative), "0", .min = 0, .max = HUGE_VAL,
      .help = "max norm of the direction relative to that of theta, now and at the first step; 0: any"},
+    {"clip-recent", OPTION_NUMBER, FIELD(clip_recent), "0", .min = 0, .max = HUGE_VAL,
+     .help =
+         "max norm of the direction relative to the average of recent ones; where that is exceeded, psgd fits in the "
+         "next step; 0: any"},
     {"clip-rms", OPTION_NUMBER, FIELD(clip_rms), "0", .min = 0, .max = HUGE_VAL,
      .help = "max root mean square of the direction of a tensor; 0: any"},
     {"l2", OPTION_NUMBER, FIELD(l2), "0", .min = 0, .max = HUGE_VAL, .help = "adds l2 theta to the gradient"},

@@ -201,6 +201,44 @@ static void clipping_relative_to_theta(void **state)
     psgd_optimizer_free(o);
 }
 
+/* The average is 1 at first; a longer direction counts as 4, which makes it 0.95 + 0.05 * 4 = 1.15. */
+static void clipping_relative_to_recent_directions(void **state)
+{
+    (void)state;
+    psgd_optimizer *o = make("sgd", PSGD_F64, &vector, 1, WITH("lr", "1", "clip-recent", "4"));
+    double x[] = {0, 0};
+    step(o, x, (double[]){0, 0}); /* says nothing */
+    step(o, x, (double[]){0, 1});
+    assert_float_equal(x[1], -1, 0);
+    step(o, x, (double[]){0, 100});
+    assert_float_equal(x[1], -5, 1e-15);
+    step(o, x, (double[]){100, 0});
+    assert_float_equal(x[0], -4.6, 1e-15);
+    psgd_optimizer_free(o);
+}
+
+/* P = I, as h = v. The first step has a pair, and then only that after a surprise. */
+static void a_surprise_is_followed_by_a_fit(void **state)
+{
+    (void)state;
+    static const char *const probabilities[] = {"1", "0"}; /* of a fit that is due: none where nobody wants any */
+    for (int k = 0; k < 2; k++) {
+        psgd_optimizer *o = make("psgd-newton", PSGD_F64, &vector, 1,
+                                 WITH("defaults", "paper", "update-every", "1000", "clip-recent", "4",
+                                      "update-probability", probabilities[k]));
+        static const double gradients[] = {1, 1, 100, 1, 1};
+        double x[] = {0, 0}, v[] = {1, 1};
+        for (int i = 0; i < 5; i++) {
+            bool wants = psgd_optimizer_wants_product(o);
+            assert_int_equal(wants, k == 0 && (i == 0 || i == 3));
+            const void *pair[] = {v};
+            assert_ok(psgd_optimizer_step(o, (void *[]){x}, (const void *[]){(double[]){0, gradients[i]}},
+                                          wants ? pair : NULL, wants ? pair : NULL));
+        }
+        psgd_optimizer_free(o);
+    }
+}
+
 /* A mean of gradients that ends decays to zero, not to subnormal values, which are slow to compute with. */
 static void momentum_without_gradients_ends(void **state)
 {
@@ -359,6 +397,8 @@ int main(void)
         cmocka_unit_test(clipping_that_never_clips_changes_nothing),
         cmocka_unit_test(clipping_is_joint_over_tensors),
         cmocka_unit_test(clipping_relative_to_theta),
+        cmocka_unit_test(clipping_relative_to_recent_directions),
+        cmocka_unit_test(a_surprise_is_followed_by_a_fit),
         cmocka_unit_test(momentum_without_gradients_ends),
         cmocka_unit_test(gradients_are_clipped_before_momentum),
         cmocka_unit_test(schedules_are_what_they_say),

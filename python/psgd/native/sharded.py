@@ -154,7 +154,7 @@ class ShardedList(NativeList):
 
     def _counters(self, index: int) -> List[Tensor]:
         steps = torch.tensor([self.steps[index], self.step_count], device=self.device)
-        return [steps, self.taken[index : index + 1], self.skips, self.first_rms[None]]
+        return [steps, self.taken[index : index + 1], self.skips, self.first_rms[None], self.recent]
 
     def _average_of(self, index: int, shape: Tuple[int, ...]) -> List[Tensor]:
         if self.momentum == 0:
@@ -208,9 +208,10 @@ class ShardedList(NativeList):
         """All processes call it. Nothing changes where a state is not one of these tensors."""
         found = {i: self._read(i, entry) for i, entry in saved.items()}
         for i, (counters, average, state) in found.items():
-            steps, taken, skips, first_rms = counters
+            steps, taken, skips, first_rms, recent = counters
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i], self.skips, self.first_rms = taken[0], skips, first_rms[0]
+            self.recent = recent
             self.rms_known = self.unbiased = False
             if i in self.fits:
                 self.fits[i].load_tensors(state)
@@ -225,8 +226,9 @@ class ShardedList(NativeList):
                 chars, own = whole(entry["owner_bytes"]).to(torch.uint8).to(self.device), self._counters(index)
                 if index not in self.fits:
                     return _from_bytes(chars[: sum(map(_size, own))], own), [], []
-                made, averages = _from_bytes(chars, self._of_owner(index)), 4 + (self.momentum > 0)
-                return made[:4], made[4:averages], made[averages:]
+                made, counters = _from_bytes(chars, self._of_owner(index)), len(own)
+                averages = counters + (self.momentum > 0)
+                return made[:counters], made[counters:averages], made[averages:]
             common = _from_bytes(whole(entry["shared_bytes"]).to(torch.uint8).to(self.device), self._in_common(index))
             rows, own = self.rows[index], self._by_row(index)
             if own:
@@ -236,7 +238,8 @@ class ShardedList(NativeList):
             state = [own[0].reshape(fit.state_tensors()[0].shape)] if isinstance(fit.left, Diag) else []
             shape = (rows.stop - rows.start, *self.units[index].shape[1:])
             average = [own[-1].reshape(shape)] if self.momentum > 0 else []
-            return common[:4], average, state + common[4:]
+            counters = len(self._counters(index))
+            return common[:counters], average, state + common[counters:]
         except (KeyError, ValueError, RuntimeError, ArgumentError) as why:
             raise FormatError(f"the state of {name} is not one of these shards: {why}") from why
 

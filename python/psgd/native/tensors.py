@@ -91,6 +91,7 @@ class NativeList:
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
         self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
         self.rms_known = False
+        self.recent = self.next_recent = torch.zeros(2, dtype=self.dtype, device=self.device)  # ||d||; the last exceeded it
         self.averages = Averages()
         self.updates, self.rooms = Updates(), Rooms()
         self.v: Dict[int, Tensor] = {}
@@ -156,6 +157,7 @@ class NativeList:
         self.momentum, self.decay, self.l2 = float(get("momentum")), float(get("decay")), float(get("l2"))
         self.clip, self.clip_element = float(get("clip")), float(get("clip-element"))
         self.clip_relative, self.clip_rms = float(get("clip-relative")), float(get("clip-rms"))
+        self.clip_recent = float(get("clip-recent"))
         self.clip_gradient = float(get("clip-gradient"))
         self.seed, self.every = int(get("seed")), int(get("update-every"))
         self.newton = get("criterion") == "newton"
@@ -190,7 +192,15 @@ class NativeList:
             self.lot = step, self._drawn_lot(step)
         return self.lot[1]
 
+    def _surprised(self) -> bool:
+        """Whether the last direction was longer than clip-recent lets it be, so that a fit is due. Read on the CPU only:
+        other devices would have to be waited for."""
+        asked = self.clip_recent > 0 and self.probability > 0 and int(self.settings["delay"]) == 0
+        return asked and self.device.type == "cpu" and bool(self.recent[1] > 0)
+
     def _drawn_lot(self, step: int) -> bool:
+        if self._surprised():
+            return True
         chance = 0.0 if step % self.every else self._chance(step)
         if not 0 < chance < 1:
             return chance >= 1
@@ -295,6 +305,8 @@ class NativeList:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
             directions = self._directions(g, ok)
             scales, sizes, of_thetas = self._clip(g.keys, directions, thetas)
+            if self.clip_recent > 0:
+                self.recent = torch.where(ok, self.next_recent, self.recent)
             scales = rate * scales
             # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
             fine = ok & ((of_thetas + scales * sizes).amax() < torch.finfo(self.dtype).max)
@@ -418,7 +430,7 @@ class NativeList:
         if self.clip_rms > 0:
             limits = self.updates.constant(sizes, [self.clip_rms * math.sqrt(count) for count in counts])
             scales = scales * _factor(limits, lengths)
-            lengths = sizes * scales if self.clip > 0 or self.clip_relative > 0 else lengths
+            lengths = sizes * scales if self.clip > 0 or self.clip_relative > 0 or self.clip_recent > 0 else lengths
         if self.clip > 0:
             total = sum(math.prod(unit.shape) for unit in self.units)
             limit = self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1)
@@ -432,8 +444,21 @@ class NativeList:
                 self.first_rms = torch.where((self.first_rms < 0) & (norm > 0) & (norm < math.inf), start, self.first_rms)
             middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
             factor = _factor((self.clip_relative * root) * middle, norm)
-            scales = scales * (factor if self.rms_known else torch.where(norm > 0, factor, torch.ones_like(factor)))
+            factor = factor if self.rms_known else torch.where(norm > 0, factor, torch.ones_like(factor))
+            lengths, scales = lengths * factor, scales * factor
+        if self.clip_recent > 0:
+            scales = scales * self._clip_recent(norms([lengths])[0])
         return scales, sizes, of_thetas
+
+    def _clip_recent(self, norm: Tensor) -> Tensor:
+        """The factor that brings a direction of this norm to the limit; what recent becomes goes to next_recent."""
+        recent, fine = self.recent[0], torch.isfinite(norm)
+        limit = torch.where(recent > 0, self.clip_recent * recent, torch.full_like(recent, math.inf))
+        kept = torch.minimum(norm, limit)
+        average = torch.where(recent > 0, 0.95 * recent + (1 - 0.95) * kept, kept)
+        longer = (norm > limit) | ~fine
+        self.next_recent = torch.stack([torch.where(fine, average, recent), longer.to(self.dtype)])
+        return torch.where(fine & longer, limit / norm, torch.ones_like(norm))
 
     def _store(self, thetas: Mapping[int, Tensor]) -> None:
         """Into the parameters, where theta is not the parameter itself."""
@@ -478,6 +503,7 @@ class NativeList:
         made = {}
         for i in self.fits:
             own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
+            own += [self.recent]
             own += [self.averages[i]] if i in self.averages else []
             made[i] = pack([torch.tensor([len(own)]), *own, *self._fit_tensors(i)])
         return made
@@ -497,17 +523,18 @@ class NativeList:
             except Exception as why:
                 name = self.units[i].name
                 raise FormatError(f"the state of {name} is not one of the {self.key} backend: {why}") from why
-            steps, taken, skips, first_rms, *average = own
+            steps, taken, skips, first_rms, recent, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
             self.skips, self.first_rms, self.rms_known, self.unbiased = skips, first_rms[0].to(self.dtype), False, False
+            self.recent, self.lot = recent.to(self.dtype), (-1, False)
             if average:
                 self.averages[i] = average[0].to(self.dtype)
 
     def _own_parts(self, index: int, count: int, read: List[Tensor]) -> List[Tensor]:
         """Those of a state that are no fit's: counters, and the average of the gradient where there is one."""
-        shapes = [(2,), (1,), (2,), (1,), tuple(self.units[index].shape)][:count]
-        if count not in (4, 5) or [tuple(x.shape) for x in read[:count]] != shapes:
+        shapes = [(2,), (1,), (2,), (1,), (2,), tuple(self.units[index].shape)][:count]
+        if count not in (5, 6) or [tuple(x.shape) for x in read[:count]] != shapes:
             raise ValueError("its parts have other shapes")
         if any(x.is_floating_point() or (x < 0).any() for x in (read[0], read[2])):
             raise ValueError("its counters are those of no run")

@@ -48,7 +48,8 @@ double psgd__parts_max(const psgd_optimizer *self, const void *const *x)
 
 static bool clips(const optim_settings *set)
 {
-    return set->clip > 0 || set->clip_element > 0 || set->clip_relative > 0 || set->clip_rms > 0;
+    return set->clip > 0 || set->clip_element > 0 || set->clip_relative > 0 || set->clip_recent > 0 ||
+           set->clip_rms > 0;
 }
 
 /* find_bad over ranks: each looks at its own tensors, and all know what was found. */
@@ -110,6 +111,21 @@ static double clip_relative(psgd_optimizer *self, void *const *theta, double nor
     return norm > limit ? limit / norm : 1;
 }
 
+/* The factor that brings a direction of this norm to the limit, a multiple of the average of those before it. Where P
+ * has become too large for the curvature, as it does when that falls and then rises, a direction is suddenly orders of
+ * magnitude longer. The average lets directions grow by a factor from step to step, as they do when learning sets in.
+ */
+static double clip_recent(psgd_optimizer *self, double norm)
+{
+    const double keep = 0.95;
+    double *recent = &self->now.recent, limit = self->settings.clip_recent * *recent;
+    bool longer = *recent > 0 && norm > limit;
+    self->now.surprised = longer || !isfinite(norm);
+    if (!isfinite(norm)) return 1; /* another limit has made a factor of 0 of it */
+    *recent = *recent > 0 ? keep * *recent + (1 - keep) * (longer ? limit : norm) : norm;
+    return longer ? limit / norm : 1;
+}
+
 /* Clips d of one tensor: its elements at once, its root mean square by a factor of the step that is to come. Adds the
  * squares of what is left to *energy. Returns a bound of |d|, which is not finite where d is not. */
 static double clip_tensor(const optim_settings *set, part *p, real *d, double *energy)
@@ -134,7 +150,9 @@ static double clip(psgd_optimizer *self, void *const *theta, double norm)
     const optim_settings *set = &self->settings;
     double limit = set->clip * (set->clip_by == CLIP_SQRT ? sqrt((double)self->total) : 1);
     double factor = limit > 0 && norm > limit ? limit / norm : 1;
-    return set->clip_relative > 0 && norm > 0 ? factor * clip_relative(self, theta, norm * factor) : factor;
+    if (set->clip_relative > 0 && norm > 0) factor *= clip_relative(self, theta, norm * factor);
+    if (set->clip_recent > 0) factor *= clip_recent(self, norm * factor);
+    return factor;
 }
 
 /* theta <- keep theta - rate d for all tensors, d from the buffer. */
