@@ -18,7 +18,8 @@ const option_row psgd__train_options[] = {
     {"micro-batches", OPTION_COUNT, FIELD(micro_batches), "1", 1, 1e6,
      .help = "parts of a batch, whose gradients are added in a fixed order: the same bits on any number of ranks that "
              "this is a power of two times; 8 under mpirun unless given"},
-    {"epochs", OPTION_COUNT, FIELD(epochs), "10", 1, 1e9, .help = "passes over the training samples"},
+    {"epochs", OPTION_COUNT, FIELD(epochs), "10", 1, 1e9,
+     .help = "passes over the training samples; with steps alone as many as these take"},
     {"steps", OPTION_COUNT, FIELD(steps), "0", 0, 1e15, .help = "stop after so many steps; 0: after the epochs"},
     {"seed", OPTION_COUNT, FIELD(seed), "0", 0, 9e15, .help = "of the start, the order, masks and v"},
     {"hv", OPTION_CHOICE, FIELD(hv), "exact", .choices = products,

@@ -63,11 +63,19 @@ static psgd_status make_optimizer(trainer *self)
     return PSGD_OK;
 }
 
-static int64_t total_steps(const trainer *self)
+/* Those asked for; where only steps are, as many as these take. */
+static int64_t total_epochs(const trainer *self)
 {
     const train_settings *s = &self->config.settings;
-    int64_t all = s->epochs * self->task->steps_per_epoch;
-    return s->steps > 0 && s->steps < all ? s->steps : all;
+    int64_t each = self->task->steps_per_epoch;
+    if (s->steps == 0 || psgd__options_find(self->config.own_list, "epochs")) return s->epochs;
+    return (s->steps - 1) / each + 1;
+}
+
+static int64_t total_steps(const trainer *self)
+{
+    int64_t all = total_epochs(self) * self->task->steps_per_epoch, steps = self->config.settings.steps;
+    return steps > 0 && steps < all ? steps : all;
 }
 
 /* Where nothing else is asked for, the learning rate falls along half a cosine until the last step. */
@@ -95,7 +103,8 @@ static psgd_status set_schedule(trainer *self)
         if (end > start) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "lr-end is %g and lr %g: it can only fall", end, start);
         }
-        double factor = s->epochs > 1 ? pow(end / start, 1 / (double)(s->epochs - 1)) : 1;
+        int64_t epochs = total_epochs(self);
+        double factor = epochs > 1 ? pow(end / start, 1 / (double)(epochs - 1)) : 1;
         PSGD_TRY(psgd_options_set_number(options, "lr-factor", factor));
     }
     PSGD_TRY(psgd_options_set(options, "lr-schedule", "step"));

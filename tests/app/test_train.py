@@ -170,6 +170,13 @@ class Train(unittest.TestCase):
         self.assertIn("cannot write", psgd(*words, "--out", self.at / "new", fails=1, file_bytes=1000))
         self.assertFalse((self.at / "new").exists())
 
+    def test_steps_alone_are_not_cut_by_the_default_epochs(self):
+        common = ["train", "mlp", "--data", "digits", "--samples", 100, "--batch", 20, "--hidden", 4, "--steps", 70]
+        psgd(*common, "--out", self.at / "steps")  # an epoch has five
+        psgd(*common, "--epochs", 3, "--out", self.at / "both")
+        self.assertEqual(records(self.at / "steps")[-1]["step"], 70)
+        self.assertEqual(records(self.at / "both")[-1]["step"], 15)
+
     def test_a_finished_run_says_so(self):
         run = self.at / "run"
         psgd("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", 2, "--out", run)

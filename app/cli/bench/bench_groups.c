@@ -11,14 +11,17 @@
 static const char *const op_names[BENCH_OPS] = {"update", "apply", "step"};
 static const double IN_CACHE = 64e6;
 
+enum { PROBES = 3, ARRAYS = PROBES + 2 };
+
 typedef struct bench_run {
     const bench_settings *settings;
     const char *spec, *rule, *shape_word;
     int ndim;
     int64_t shape[32], n;
     psgd_precond *precond;
-    char *v, *h, *direction, *theta;
-    int64_t calls; /* so that pairs alternate: Q neither settles nor runs away */
+    char *probe[PROBES], *direction, *theta;
+    int64_t calls; /* so that pairs take turns: (x, y), (y, z), (z, x). Q neither settles nor runs away, and unlike with
+                      (x, y), (y, x) no two updates commute, which would spare pro its rotation. */
 } bench_run;
 
 typedef struct bench_result {
@@ -44,10 +47,10 @@ static void descend(void *data, int64_t chunk)
 
 static psgd_status call(bench_run *run, bench_op op)
 {
-    bool swap = run->calls++ % 2;
-    const void *v = swap ? run->h : run->v, *h = swap ? run->v : run->h;
+    const void *v = run->probe[run->calls % PROBES], *h = run->probe[(run->calls + 1) % PROBES];
+    run->calls++;
     if (op != BENCH_APPLY) PSGD_TRY(psgd_precond_update(run->precond, v, h));
-    if (op != BENCH_UPDATE) PSGD_TRY(psgd_precond_apply(run->precond, PSGD_APPLY_P, run->h, run->direction));
+    if (op != BENCH_UPDATE) PSGD_TRY(psgd_precond_apply(run->precond, PSGD_APPLY_P, h, run->direction));
     if (op == BENCH_STEP) psgd_parallel((run->n + CHUNK - 1) / CHUNK, descend, run);
     return PSGD_OK;
 }
@@ -180,18 +183,18 @@ static psgd_status run_case(const bench_settings *settings, const bench_probe *p
     for (int i = 0; i < run.ndim; i++) run.n *= run.shape[i];
     size_t bytes = (size_t)run.n * psgd_dtype_size(settings->dtype);
     PSGD_TRY(create(&run));
-    char **arrays[] = {&run.v, &run.h, &run.direction, &run.theta};
+    char **arrays[ARRAYS] = {&run.probe[0], &run.probe[1], &run.probe[2], &run.direction, &run.theta};
     psgd_status status = PSGD_OK;
-    for (int i = 0; i < 4 && status == PSGD_OK; i++) {
+    for (int i = 0; i < ARRAYS && status == PSGD_OK; i++) {
         *arrays[i] = psgd__alloc(NULL, (int64_t)bytes, 1);
         if (!*arrays[i]) status = psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for %s", shape);
-        if (i < 2 && *arrays[i]) psgd_normal_fill(settings->dtype, 1, (uint64_t)i, 0, 0, run.n, *arrays[i]);
-        if (i >= 2 && *arrays[i]) memset(*arrays[i], 0, bytes); /* its pages are there */
+        if (i < PROBES && *arrays[i]) psgd_normal_fill(settings->dtype, 1, (uint64_t)i, 0, 0, run.n, *arrays[i]);
+        if (i >= PROBES && *arrays[i]) memset(*arrays[i], 0, bytes); /* its pages are there */
     }
     if (status == PSGD_OK) status = measure(&run, probe, &result);
     if (status == PSGD_OK) print_result(&run, &result);
     psgd_precond_free(run.precond);
-    for (int i = 0; i < 4; i++) psgd__free(NULL, *arrays[i]);
+    for (int i = 0; i < ARRAYS; i++) psgd__free(NULL, *arrays[i]);
     return status;
 }
 

@@ -9,6 +9,8 @@
 
 #ifdef PSGD_CBLAS
 #include <cblas.h>
+#pragma weak openblas_set_num_threads
+void openblas_set_num_threads(int threads); /* absent from other CBLAS */
 #endif
 
 #include <math.h>
@@ -159,6 +161,7 @@ static double blas_rate(psgd_dtype dtype, int m, int n)
     if (!A) return 0;
     char *B = A + (size_t)m * (size_t)n * size, *C = B + (size_t)n * (size_t)n * size;
     double best = 0, flops = 2.0 * m * n * n;
+    if (openblas_set_num_threads) openblas_set_num_threads(psgd_threads());
     for (int i = 0; i < PRODUCT_TIMES; i++) {
         double start = bench_now();
         if (dtype == PSGD_F64) {
