@@ -13,6 +13,8 @@
 #define la_axpy             PSGD_TYPED(psgd__la_axpy)
 #define la_dot              PSGD_TYPED(psgd__la_dot)
 #define la_max_abs          PSGD_TYPED(psgd__la_max_abs)
+#define la_copy             PSGD_TYPED(psgd__la_copy)
+#define la_sum_difference   PSGD_TYPED(psgd__la_sum_difference)
 #define la_copy_max         PSGD_TYPED(psgd__la_copy_max)
 #define la_damp_max         PSGD_TYPED(psgd__la_damp_max)
 #define la_view_scale       PSGD_TYPED(psgd__la_view_scale)
@@ -38,6 +40,8 @@ void la_scale(int64_t n, real c, real *x);               /* x <- c x */
 void la_axpy(int64_t n, real c, const real *x, real *y); /* y <- y + c x */
 double la_dot(int64_t n, const real *x, const real *y);  /* x'y */
 real la_max_abs(int64_t n, const real *x);               /* max |x|, infinite or NaN where any x is */
+void la_copy(int64_t n, const real *x, real *y);         /* y <- x */
+void la_sum_difference(int64_t n, real *x, real *y);     /* (x, y) <- (x - y, x + y) */
 real la_copy_max(int64_t n, const real *x, real *y);     /* y <- x; max |x| */
 real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y); /* y <- x + c v; max |y| */
 

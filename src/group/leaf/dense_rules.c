@@ -15,7 +15,7 @@
 static real *copy_q(const dense *d)
 {
     real *next = psgd__work_at(d->base.work, d->next);
-    memcpy(next, d->q, (size_t)(d->base.n * d->base.n) * sizeof(real));
+    la_copy(d->base.n * d->base.n, d->q, next);
     return next;
 }
 
@@ -66,7 +66,7 @@ void dense_retract_both(group *self, real c, real *R)
     } else {
         real *next = copy_q(d);
         la_gemm(false, false, n, n, n, -c, R, n, d->q, n, 1, next, n);
-        memcpy(d->q, next, (size_t)(n * n) * sizeof(real));
+        la_copy(n * n, next, d->q);
         la_sym_product(n, -c, next, R, d->q);
         la_mirror(n, d->q);
     }
@@ -83,15 +83,13 @@ void dense_project_both(const group *self, view A, view B, real *R, real *S)
         return;
     }
     la_sym_outer(A, none, 1, false, false, R);
+    la_mirror(n, R);
     if (B.x) {
         la_sym_outer(B, none, 1, false, false, S);
         la_mirror(n, S);
-    }
-    la_mirror(n, R);
-    for (int64_t i = 0; i < n * n; i++) {
-        real a = R[i], b = B.x ? S[i] : 0;
-        R[i] = a - b;
-        S[i] = a + b;
+        la_sum_difference(n * n, R, S);
+    } else {
+        la_copy(n * n, R, S);
     }
 }
 
@@ -127,7 +125,7 @@ void dense_rotate(group *self, double norm, double t)
     real *S = psgd__work_at(self->work, d->next), *old = psgd__work_at(self->work, d->turned);
     la_scale(n * n, (real)t, S);
     la_axpy(n * n, (real)(t * t / 2), old, S); /* SS is in the place of old so far */
-    memcpy(old, d->q, (size_t)(n * n) * sizeof *old);
+    la_copy(n * n, d->q, old);
     la_gemm(false, false, n, n, n, 1, S, n, old, n, 1, d->q, n);
 }
 

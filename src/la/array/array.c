@@ -43,6 +43,32 @@ void la_axpy(int64_t n, real c, const real *x, real *y)
     la_chunks(n, CHUNK, PARALLEL, axpy_some, &(arrays){.k = la_kernel(), .c = c, .x = x, .y = y});
 }
 
+static void copy_some(const void *data, int64_t from, int64_t count)
+{
+    const arrays *a = data;
+    memcpy(a->y + from, a->x + from, (size_t)count * sizeof *a->y);
+}
+
+void la_copy(int64_t n, const real *x, real *y)
+{
+    la_chunks(n, CHUNK, PARALLEL, copy_some, &(arrays){.x = x, .y = y});
+}
+
+static void sum_difference_some(const void *data, int64_t from, int64_t count)
+{
+    real *const *pair = data, *x = pair[0] + from, *y = pair[1] + from;
+    for (int64_t i = 0; i < count; i++) {
+        real difference = x[i] - y[i];
+        y[i] += x[i];
+        x[i] = difference;
+    }
+}
+
+void la_sum_difference(int64_t n, real *x, real *y)
+{
+    la_chunks(n, CHUNK, PARALLEL, sum_difference_some, (real *[]){x, y});
+}
+
 enum { DOTS = 64 };
 
 typedef struct dots {
