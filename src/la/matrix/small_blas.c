@@ -21,6 +21,31 @@ static double effort(double flops)
     return flops / 10;
 }
 
+/* What is done panel by panel, with the panel on the stack: the first member of every such job. */
+typedef struct panel_job {
+    void (*part)(const struct panel_job *job, int64_t i, real *P);
+} panel_job;
+
+static void with_long_panel(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[PANEL_SIZE];
+    const panel_job *job = data;
+    job->part(job, i, P);
+}
+
+static void with_short_panel(void *data, int64_t i)
+{
+    _Alignas(LINE) real P[SHORT_SIZE];
+    const panel_job *job = data;
+    job->part(job, i, P);
+}
+
+/* entries: of a fibre in a panel. */
+static void for_panels(panel_job *job, int64_t parts, int64_t entries, double flops)
+{
+    la_parallel(parts, effort(flops), entries <= SHORT ? with_short_panel : with_long_panel, job);
+}
+
 static void one_panel(const la_kernels *k, const real *T, bool lower, const la_block_op *op, int64_t m, int64_t from,
                       int64_t width, real *P)
 {
@@ -37,6 +62,7 @@ static void one_panel(const la_kernels *k, const real *T, bool lower, const la_b
 }
 
 typedef struct tri_job {
+    panel_job base;
     const real *T;
     bool lower;
     const la_block_op *ops;
@@ -49,25 +75,14 @@ static int64_t tri_parts(const la_block_op *op, int64_t width)
     return f.matrices * ((f.each + width - 1) / width);
 }
 
-static void tri_part(const tri_job *job, int64_t i, real *P)
+static void tri_part(const panel_job *base, int64_t i, real *P)
 {
+    const tri_job *job = (const tri_job *)base;
     const la_block_op *op = job->ops;
     for (int64_t own; i >= (own = tri_parts(op, job->width)); op++) i -= own;
     fibres f = fibres_of(&op->X);
     int64_t row = (f.each + job->width - 1) / job->width, from = i % row * job->width;
     one_panel(la_kernel(), job->T, job->lower, op, i / row, from, smaller(job->width, f.each - from), P);
-}
-
-static void long_tri_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[PANEL_SIZE];
-    tri_part(data, i, P);
-}
-
-static void short_tri_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[SHORT_SIZE];
-    tri_part(data, i, P);
 }
 
 /* Half a panel takes 0.6 of the time of a whole one, which may still be less than threads that have nothing to do. */
@@ -79,7 +94,7 @@ static bool halves_are_faster(int64_t panels)
 
 void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
 {
-    tri_job job = {T, lower, ops, la_kernel()->panel};
+    tri_job job = {{tri_part}, T, lower, ops, la_kernel()->panel};
     double work = 0;
     int64_t parts = 0;
     for (int i = 0; i < count; i++) {
@@ -91,7 +106,7 @@ void la_block_tri(const real *T, bool lower, int count, const la_block_op *ops)
         parts = 0;
         for (int i = 0; i < count; i++) parts += tri_parts(&ops[i], job.width);
     }
-    la_parallel(parts, effort(work), ops[0].X.n <= SHORT ? short_tri_part : long_tri_part, &job);
+    for_panels(&job.base, parts, ops[0].X.n, work);
 }
 
 /* Blocks of rows go to the parts in turn, there and back, so that long and short ones are shared evenly. */
@@ -192,39 +207,29 @@ static void product_columns(const la_kernels *k, const la_tri *T, int64_t from, 
 }
 
 typedef struct product_job {
+    panel_job base;
     la_tri T;
     bool retract;
     real c, *Q;
 } product_job;
 
-static void product_part(const product_job *job, int64_t i, real *P)
+static void product_part(const panel_job *base, int64_t i, real *P)
 {
+    const product_job *job = (const product_job *)base;
     const la_kernels *k = la_kernel();
     int64_t count = (job->T.n + k->panel - 1) / k->panel; /* the longest first */
     product_columns(k, &job->T, (job->T.lower ? i : count - 1 - i) * k->panel, job->retract, job->c, job->Q, P);
 }
 
-static void long_product_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[PANEL_SIZE];
-    product_part(data, i, P);
-}
-
-static void short_product_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[SHORT_SIZE];
-    product_part(data, i, P);
-}
-
 void la_block_product(int64_t n, int64_t ld, bool lower, bool retract, real c, const real *T, real *Q)
 {
     int64_t panel = la_kernel()->panel;
-    product_job job = {{.T = T, .n = n, .row = ld, .column = 1, .lower = lower}, retract, c, Q};
-    la_parallel((n + panel - 1) / panel, effort((double)n * (double)n * (double)n / 3),
-                n <= SHORT ? short_product_part : long_product_part, &job);
+    product_job job = {{product_part}, {.T = T, .n = n, .row = ld, .column = 1, .lower = lower}, retract, c, Q};
+    for_panels(&job.base, (n + panel - 1) / panel, n, (double)n * (double)n * (double)n / 3);
 }
 
 typedef struct gemm_job {
+    panel_job base;
     const la_factors *factors;
     real alpha;
     bool add;
@@ -253,24 +258,13 @@ static void gemm_panel(const la_kernels *k, const gemm_job *job, int64_t from, i
                                          .C = job->C + top * job->ldc + from});
 }
 
-static void gemm_part(const gemm_job *job, int64_t i, real *P)
+static void gemm_part(const panel_job *base, int64_t i, real *P)
 {
+    const gemm_job *job = (const gemm_job *)base;
     const la_kernels *k = la_kernel();
     int64_t m = job->factors->m, blocks = (m + k->block - 1) / k->block, cuts = job->cuts, cut = i % cuts;
     gemm_panel(k, job, i / cuts * k->panel, blocks * cut / cuts * k->block,
                smaller(m, blocks * (cut + 1) / cuts * k->block), P);
-}
-
-static void long_gemm_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[PANEL_SIZE];
-    gemm_part(data, i, P);
-}
-
-static void short_gemm_part(void *data, int64_t i)
-{
-    _Alignas(LINE) real P[SHORT_SIZE];
-    gemm_part(data, i, P);
 }
 
 /* Where there are few panels, a part is some of the rows of one. */
@@ -279,6 +273,6 @@ void la_block_gemm(const la_factors *f, real alpha, bool add, real *C, int64_t l
     const la_kernels *k = la_kernel();
     double work = 2 * (double)f->m * (double)f->n * (double)f->k;
     int64_t panels = (f->n + k->panel - 1) / k->panel, cuts = smaller(FEW_PANELS / panels, f->m / (4 * k->block));
-    gemm_job job = {f, alpha, add, C, ldc, cuts > 1 && effort(work) > LA_MIN_WORK ? cuts : 1};
-    la_parallel(panels * job.cuts, effort(work), f->k <= SHORT ? short_gemm_part : long_gemm_part, &job);
+    gemm_job job = {{gemm_part}, f, alpha, add, C, ldc, cuts > 1 && effort(work) > LA_MIN_WORK ? cuts : 1};
+    for_panels(&job.base, panels * job.cuts, f->k, work);
 }
