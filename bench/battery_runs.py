@@ -4,6 +4,7 @@ import math
 import statistics
 
 FLOOR = 1e-12  # of a relative gap to a minimum
+EARLY = 0.05   # of the steps: where a run must have begun to learn
 
 
 def read_log(path):
@@ -60,17 +61,18 @@ def read_row(folder, optimizer, minima, steps):
         where = folder / "runs" / run["folder"]
         if minima:
             points, diverged = read_functions(where, minima, steps)
-            curve, test, share = points, None, 1
+            curve, early, test, share = points, points, None, 1
         else:
             points, final = read_log(where / "metrics.jsonl")
             diverged = run["diverged"]
             share = final.get("cpu_seconds", final["seconds"]) / final["seconds"] if final.get("seconds") else 1
-            curve = smooth(points) if points else []
+            curve, early = (smooth(points), smooth(points, EARLY / 2)) if points else ([], [])
             test = next((final[key] for key in ("test_error", "test_perplexity", "test_loss") if key in final), None)
             row["test_name"] = next((key for key in ("test_error", "test_perplexity", "test_loss") if key in final),
                                     row.get("test_name"))
         curve = [(step, epoch, seconds * share, loss) for step, epoch, seconds, loss in curve]
-        row["runs"].append({"curve": curve, "diverged": int(diverged), "test": test, "skipped": run.get("skipped", 0),
+        row["runs"].append({"curve": curve, "early": at(early, EARLY * early[-1][0]) if early else None,
+                            "diverged": int(diverged), "test": test, "skipped": run.get("skipped", 0),
                             "whole": bool(curve) and (bool(minima) or not diverged)})
     return row
 
@@ -88,8 +90,7 @@ def judge(rows):
         row["loss"] = median([run["curve"][-1][3] for run in good])
         row["test"] = median([run["test"] for run in good])
         row["seconds"] = median([run["curve"][-1][2] for run in good])
-        row["steps"] = max((run["curve"][-1][0] for run in good), default=0)
-        row["early"] = median([at(run["curve"], 0.05 * row["steps"]) for run in good])
+        row["early"] = median([run["early"] for run in good])
     target = next((row["loss"] for row in rows if row["optimizer"] == "adam"), None)
     for row in rows:
         reached = [reach(run["curve"], target) for run in row["runs"]] if target is not None else []
