@@ -53,6 +53,11 @@ def smooth(points, share=0.05):
     return out
 
 
+def early_loss(points):
+    """The mean loss over the second half of the first EARLY of the steps: without the losses before a run has moved."""
+    return at(smooth(points, EARLY / 2), EARLY * points[-1][0]) if points else None
+
+
 def read_row(folder, optimizer, minima, steps):
     """All runs of an optimizer on a task."""
     found = json.loads((folder / "compare.json").read_text())["optimizers"][0]
@@ -61,19 +66,19 @@ def read_row(folder, optimizer, minima, steps):
         where = folder / "runs" / run["folder"]
         if minima:
             points, diverged = read_functions(where, minima, steps)
-            curve, early, test, share = points, points, None, 1
+            curve, test, share = points, None, 1
+            early = at(points, EARLY * steps)
         else:
             points, final = read_log(where / "metrics.jsonl")
             diverged = run["diverged"]
             share = final.get("cpu_seconds", final["seconds"]) / final["seconds"] if final.get("seconds") else 1
-            curve, early = (smooth(points), smooth(points, EARLY / 2)) if points else ([], [])
+            curve, early = smooth(points) if points else [], early_loss(points)
             test = next((final[key] for key in ("test_error", "test_perplexity", "test_loss") if key in final), None)
             row["test_name"] = next((key for key in ("test_error", "test_perplexity", "test_loss") if key in final),
                                     row.get("test_name"))
         curve = [(step, epoch, seconds * share, loss) for step, epoch, seconds, loss in curve]
-        row["runs"].append({"curve": curve, "early": at(early, EARLY * early[-1][0]) if early else None,
-                            "diverged": int(diverged), "test": test, "skipped": run.get("skipped", 0),
-                            "whole": bool(curve) and (bool(minima) or not diverged)})
+        row["runs"].append({"curve": curve, "early": early, "diverged": int(diverged), "test": test,
+                            "skipped": run.get("skipped", 0), "whole": bool(curve) and (bool(minima) or not diverged)})
     return row
 
 

@@ -16,8 +16,9 @@ import battery_runs  # noqa: E402
 
 def row(name, *losses, diverged=0, lr="0.1", trials=()):
     """A run for each list of losses, at steps 10, 20, .. and twice as many seconds."""
-    runs = [{"curve": [(10 * k, k, 20.0 * k, loss) for k, loss in enumerate(own, 1)], "diverged": int(i < diverged),
-             "test": own[-1] + 1, "skipped": 0, "whole": i >= diverged} for i, own in enumerate(losses)]
+    runs = [{"curve": [(10 * k, k, 20.0 * k, loss) for k, loss in enumerate(own, 1)], "early": own[0],
+             "diverged": int(i < diverged), "test": own[-1] + 1, "skipped": 0, "whole": i >= diverged}
+            for i, own in enumerate(losses)]
     return {"optimizer": name, "lr": lr, "runs": runs, "trials": list(trials)}
 
 
@@ -30,6 +31,11 @@ class Battery(unittest.TestCase):
         self.assertAlmostEqual(smooth[3][3], (5 * 1 + 15 * 2) / 20)
         self.assertAlmostEqual(smooth[2][3], (15 * 2 + 40 * 3) / 55)
         self.assertAlmostEqual(smooth[0][3], 4)
+
+    def test_early_loss_leaves_out_the_start(self):
+        points = [(k, k, k, 1000.0 if k <= 5 else float(k)) for k in range(1, 201)]
+        self.assertAlmostEqual(battery_runs.early_loss(points), (6 + 7 + 8 + 9 + 10) / 5)
+        self.assertIsNone(battery_runs.early_loss([]))
 
     def test_rows_are_judged_by_tuned_adam(self):
         rows = battery_runs.judge([
