@@ -140,9 +140,10 @@ static int model_option(int index, psgd_option_info *option)
 /* What evaluation takes of those of training: all that says where data come from, and how they are read. */
 static int eval_option(int index, psgd_option_info *option)
 {
-    static const char *const own[] = {"data",    "batch",          "dtype",         "samples",    "height",     "width",
-                                      "holdout", "resize",         "subtract-mean", "validation", "cache",      "truth",
-                                      "seed",    "decode-threads", "eval-batches",  "mirror",     "random-crop"};
+    static const char *const own[] = {"data",   "batch",       "dtype",        "samples",        "height",
+                                      "width",  "holdout",     "regression",   "resize",         "validation",
+                                      "cache",  "truth",       "seed",         "decode-threads", "eval-batches",
+                                      "mirror", "random-crop", "subtract-mean"};
     for (int i = 0; train_option(i, option); i++) {
         bool shown = false;
         for (size_t k = 0; k < sizeof own / sizeof own[0]; k++) shown = shown || !strcmp(own[k], option->name);
@@ -174,8 +175,8 @@ const cli_verb verb_train = {
         "  images:DIR         JPEGs in class folders, DIR/train/CLASS/.. and DIR/test/.., or DIR/CLASS/..\n"
         "  csv:FILE           numbers with commas between them, a sample a line, its label last; labels 0, 1, 2, ... "
         "are\n"
-        "                     classes, any others regression; a first line without numbers is a heading; features are\n"
-        "                     not scaled\n"
+        "                     classes unless there is --regression yes, any others regression; a first line without\n"
+        "                     numbers is a heading; features are not scaled\n"
         "  npy:X.npy,Y.npy    NumPy arrays\n"
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
         "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"

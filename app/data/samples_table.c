@@ -78,7 +78,7 @@ psgd_status psgd__samples_open(const source_request *request, samples_type type,
         base->sample[i] = sample[i];
         base->features *= sample[i];
     }
-    base->classes = base->occurring = count_classes(type, count, y);
+    base->classes = base->occurring = settings->regression ? 1 : count_classes(type, count, y);
     if (base->classes > 1 && type == SAMPLES_FLOAT) {
         base->occurring = count_occurring(context, base->classes, count, y);
     }

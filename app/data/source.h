@@ -25,6 +25,7 @@ typedef struct source_settings {
     int64_t samples;       /* synthetic: in the training split */
     int64_t height, width; /* images from files: short side resized, centre cropped */
     double holdout;        /* the share of samples for the test split, where a source has none */
+    bool regression;       /* tables: y is a number even where every label could be a class */
     /* JPEGs: short side before the crop; threads that decode; a file of decoded images, made where it is missing; a
      * file with the classes of test images that are not in class folders. */
     int64_t resize, threads;

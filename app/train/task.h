@@ -62,7 +62,7 @@ struct task {
     bool carries;    /* the graph's state passes from step to step: of recurrent layers, or moving averages */
     /* What the log tells besides the settings. */
     metrics_setting facts[TASK_MAX_FACTS];
-    char fact[TASK_MAX_FACTS][32], note[160];
+    char fact[TASK_MAX_FACTS][32], note[200];
     int fact_count;
     /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. */
     const char *identity, *identity_bytes;

@@ -36,6 +36,7 @@ static psgd_status open_splits(samples *self)
         .height = s->height,
         .width = s->width,
         .holdout = s->holdout,
+        .regression = s->regression,
         .resize = s->resize,
         .threads = s->decode_threads,
         .cache = s->cache,
@@ -106,7 +107,8 @@ static psgd_status samples_open(const train_config *config, task **opened)
     if (train->classes > 1) psgd__task_fact(&self->base, "classes", "%lld", (long long)train->classes);
     if (!config->kind->unlabelled && train->occurring > 0 && train->occurring < train->classes) {
         snprintf(self->base.note, sizeof self->base.note,
-                 "labels go up to %lld but only %lld of the %lld classes occur; classes are 0, 1, 2, ...",
+                 "labels go up to %lld but only %lld of the %lld classes occur; if they are values to predict, "
+                 "--regression yes",
                  (long long)train->classes - 1, (long long)train->occurring, (long long)train->classes);
     }
     return PSGD_OK;

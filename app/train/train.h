@@ -32,7 +32,7 @@ typedef struct train_settings {
     double holdout, validation;
     int64_t lr_epochs, resize, decode_threads;
     const char *cache, *truth, *name, *task;
-    bool subtract_mean, random_crop, mirror;
+    bool regression, subtract_mean, random_crop, mirror;
 } train_settings;
 
 extern const option_row psgd__train_options[];

@@ -40,6 +40,8 @@ const option_row psgd__train_options[] = {
     {"width", OPTION_COUNT, FIELD(width), "0", 0, 1e5, .help = "of images from JPEGs; 0: 32"},
     {"holdout", OPTION_NUMBER, FIELD(holdout), "0.1", 0, 1, .below = true,
      .help = "share of samples for the test, where a source has no test files"},
+    {"regression", OPTION_FLAG, FIELD(regression), "no",
+     .help = "csv, npy and idx: labels are values to predict, not classes, even where all are 0, 1, 2, ..."},
     {"validation", OPTION_NUMBER, FIELD(validation), "0", 0, 1, .below = true,
      .help = "share of the training samples that schedules and psgd compare look at instead of training on them"},
     {"lr-epochs", OPTION_COUNT, FIELD(lr_epochs), "0", 0, 1e9,

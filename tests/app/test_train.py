@@ -426,6 +426,11 @@ class Train(unittest.TestCase):
         gaps = "labels go up to 200 but only 2 of the 201 classes occur"
         self.assertIn(gaps, psgd(*words, "--dry-run"))
         self.assertIn(gaps, psgd(*words, "--steps", 1))
+        self.assertIn("--regression yes", psgd(*words, "--dry-run"))
+        self.assertIn("regression, 1 output, samples of [2]", psgd(*words, "--regression", "yes", "--dry-run"))
+        run = self.at / "regression"
+        trained = psgd(*words, "--regression", "yes", "--out", run)
+        self.assertNotIn("error", trained + psgd("eval", run) + psgd("resume", run, "--epochs", 2))
         self.assertIn("a batch of 50 is more than the 36 training samples", psgd(*words, "--batch", 50, fails=2))
         self.assertIn("; --batch 36 or fewer", psgd(*words, "--batch", 50, fails=2))
         table.write_text("\ufeff1,2,0\n" * 20)
