@@ -79,8 +79,9 @@ static psgd_status add_flag(const cli_verb *verb, cli_args *args, const char *wo
     if (args->flag_count == CLI_MAX_FLAGS) return cli_wrong_use("too many flags");
 
     bool wants = flag ? flag->value != NULL : true;
-    const char *value = equals ? equals + 1 : wants ? next : "";
-    if (wants && !value) return cli_wrong_use("--%s needs a value", name);
+    bool follows = next && strncmp(next, "--", 2) != 0; /* a value like that is written --name=--value */
+    const char *value = equals ? equals + 1 : !wants ? "" : follows ? next : NULL;
+    if (!value) return cli_wrong_use("--%s needs a value", name);
     if (!wants && equals) return cli_wrong_use("--%s takes no value", name);
     args->name[args->flag_count] = flag ? flag->name : option;
     args->value[args->flag_count++] = value;

@@ -454,6 +454,7 @@ class BadInput(Case):
         self.refuse(2, "one of newton, fisher", "--criterion", "hessian")
         self.refuse(2, "--dtype is f32 or f64", "--dtype", "f16")
         self.refuse(2, "--dtype needs a value", "--dtype")
+        self.refuse(2, "--dtype needs a value", "--dtype", "--seed", 3)
         self.refuse(2, "option step must be at least 0", "--step", "-1")
         self.refuse(2, "step must be below 1", "--step", "1")
         self.refuse(2, "option step needs a finite number", "--step", "nan")
