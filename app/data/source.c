@@ -18,6 +18,20 @@ const source_kind *psgd__source_at(int index)
     return index >= 0 && index < KIND_COUNT ? kinds[index] : NULL;
 }
 
+/* Option samples: a synthetic source has made that many, of any other the first ones are used. */
+static psgd_status limit_samples(const source_request *request, source **opened)
+{
+    int64_t wanted = request->split == SPLIT_TRAIN ? request->settings->samples : 0, count = (*opened)->count;
+    if (wanted > count) {
+        psgd__source_close(*opened);
+        *opened = NULL;
+        return psgd__fail(PSGD_ERR_ARGUMENT, "%s has %lld training samples, not %lld", request->argument,
+                          (long long)count, (long long)wanted);
+    }
+    if (wanted > 0) (*opened)->count = wanted;
+    return PSGD_OK;
+}
+
 psgd_status psgd__source_open(const psgd_context *context, const char *name, source_split split,
                               const source_settings *settings, source **opened)
 {
@@ -31,7 +45,8 @@ psgd_status psgd__source_open(const psgd_context *context, const char *name, sou
                               kinds[i]->argument);
         }
         source_request request = {context, kinds[i], colon ? colon + 1 : NULL, split, settings};
-        return kinds[i]->open(&request, opened);
+        PSGD_TRY(kinds[i]->open(&request, opened));
+        return limit_samples(&request, opened);
     }
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);

@@ -22,7 +22,7 @@ typedef struct source source;
 /* What a caller may ask for; 0 leaves it to the source. */
 typedef struct source_settings {
     uint64_t seed;         /* of synthetic samples, and of what is held out */
-    int64_t samples;       /* synthetic: in the training split */
+    int64_t samples;       /* in the training split */
     int64_t height, width; /* images from files: short side resized, centre cropped */
     double holdout;        /* the share of samples for the test split, where a source has none */
     bool regression;       /* tables: y is a number even where every label could be a class */

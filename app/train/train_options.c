@@ -35,7 +35,7 @@ const option_row psgd__train_options[] = {
      .help = "evaluate on so many batches of a split; 0: on all of it"},
     {"dtype", OPTION_CHOICE, FIELD(dtype), "f32", .choices = dtypes, .help = "floating-point type"},
     {"samples", OPTION_COUNT, FIELD(samples), "0", 0, 1e9,
-     .help = "training samples of a synthetic source; 0: its own"},
+     .help = "training samples that a synthetic source makes, or that are used of a file; 0: its own, or all"},
     {"height", OPTION_COUNT, FIELD(height), "0", 0, 1e5, .help = "of images from JPEGs; 0: 32"},
     {"width", OPTION_COUNT, FIELD(width), "0", 0, 1e5, .help = "of images from JPEGs; 0: 32"},
     {"holdout", OPTION_NUMBER, FIELD(holdout), "0.1", 0, 1, .below = true,

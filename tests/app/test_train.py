@@ -428,6 +428,9 @@ class Train(unittest.TestCase):
         self.assertIn(gaps, psgd(*words, "--steps", 1))
         self.assertIn("--regression yes", psgd(*words, "--dry-run"))
         self.assertIn("regression, 1 output, samples of [2]", psgd(*words, "--regression", "yes", "--dry-run"))
+        self.assertIn("has 36 training samples, not 37", psgd(*words, "--samples", 37, fails=2))
+        psgd(*words, "--samples", 20, "--out", self.at / "few")  # two batches of 10
+        self.assertEqual(records(self.at / "few")[-1]["step"], 2)
         run = self.at / "regression"
         trained = psgd(*words, "--regression", "yes", "--out", run)
         self.assertNotIn("error", trained + psgd("eval", run) + psgd("resume", run, "--epochs", 2))
