@@ -226,3 +226,30 @@ def resolve(root: Any, rule: str, norm: str) -> Tuple[str, str]:
     if norm == "auto":
         norm = "spectral" if root.unprotected else "max"
     return rule, norm
+
+
+class NativeView:
+    """A preconditioner of the native path, to look at."""
+
+    def __init__(self, fit: NativeFit) -> None:
+        self.fit, self.spec, self.shape = fit, fit.spec, fit.shape
+
+    @property
+    def updates(self) -> int:
+        return self.fit.updates
+
+    @property
+    def skipped(self) -> int:
+        return int(self.fit.skipped)
+
+    @property
+    def Q(self) -> Any:
+        return self.fit.Q().cpu().numpy()
+
+    @property
+    def P(self) -> Any:
+        return self.Q.T @ self.Q
+
+    def apply(self, g: Tensor) -> Tensor:
+        """P g."""
+        return self.fit.apply(g)

@@ -17,12 +17,12 @@ from .._sharded import Shards, as_shards, local_of, whole
 from .._units import Unit
 from ..group import Group
 from .composites import Kron, parse
-from .fit import NativeFit
+from .fit import NativeFit, NativeView
 from .flat import Flat
 from .leaves import FEW, Diag, Identity
 from .rounding import HALVES, round_stochastically
 from .rows import Processes, Rows
-from .tensors import NativeList, NativeView
+from .tensors import NativeList
 
 
 class ShardedList(NativeList):
@@ -154,7 +154,7 @@ class ShardedList(NativeList):
 
     def _counters(self, index: int) -> List[Tensor]:
         steps = torch.tensor([self.steps[index], self.step_count], device=self.device)
-        return [steps, self.taken[index : index + 1], self.skips, self.first_rms[None], self.recent]
+        return [steps, self.taken[index : index + 1], self.skips, *self.clipping.state()]
 
     def _average_of(self, index: int, shape: Tuple[int, ...]) -> List[Tensor]:
         if self.momentum == 0:
@@ -210,9 +210,8 @@ class ShardedList(NativeList):
         for i, (counters, average, state) in found.items():
             steps, taken, skips, first_rms, recent = counters
             self.steps[i], self.step_count = (int(x) for x in steps)
-            self.taken[i], self.skips, self.first_rms = taken[0], skips, first_rms[0]
-            self.recent = recent
-            self.rms_known = self.unbiased = False
+            self.taken[i], self.skips, self.unbiased = taken[0], skips, False
+            self.clipping.load(first_rms, recent)
             if i in self.fits:
                 self.fits[i].load_tensors(state)
             if average:

@@ -7,8 +7,7 @@ steps for the warning and the error that too many skipped steps are."""
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -17,13 +16,13 @@ from torch import Tensor
 from .._arrays import dtype_code
 from .._errors import FormatError, UnsupportedError
 from .._lib import check, lib
-from .._options import options_of
 from .._sharded import own_part
-from .._tensor_list import of_few, refuse_values
 from .._units import Unit
-from .fit import NativeFit
+from .clipping import Clipping
+from .fit import NativeFit, NativeView
 from .flat import Averages, Flat, Rooms
 from .leaves import Diag, all_finite, norms, surely
+from .options import Options
 from .philox import PROBE, SHUFFLE, Stream
 from .rounding import HALVES, round_stochastically
 from .state import pack, unpack
@@ -31,41 +30,9 @@ from .updates import ALONE, Updates
 
 READ_EVERY = 64
 LOTS = 64  # that are drawn together
-_SCHEDULE = {"update-every", "update-probability", "update-anneal", "update-floor"}
-_NEVER = {
-    "integrate": "v is always drawn", "unbiased": "use the C core on a CPU", "joint": "use the C core on a CPU",
-}  # fmt: skip
-_DELAYED = {"delay", "delay-free", "workers", "worker-threads"}
 
 
-class NativeView:
-    """A preconditioner of the native path, to look at."""
-
-    def __init__(self, fit: NativeFit) -> None:
-        self.fit, self.spec, self.shape = fit, fit.spec, fit.shape
-
-    @property
-    def updates(self) -> int:
-        return self.fit.updates
-
-    @property
-    def skipped(self) -> int:
-        return int(self.fit.skipped)
-
-    @property
-    def Q(self) -> Any:
-        return self.fit.Q().cpu().numpy()
-
-    @property
-    def P(self) -> Any:
-        return self.Q.T @ self.Q
-
-    def apply(self, g: Tensor) -> Tensor:
-        """P g."""
-        return self.fit.apply(g)
-
-
-class NativeList:
+class NativeList(Options):
     native, sharded = True, False
     key = "native"  # of the bytes in a state_dict
 
@@ -80,22 +47,19 @@ class NativeList:
     ) -> None:
         """parameters: of all lists together; keywords: the C name of each option; choose: gives every unit a spec, as
         the C core does."""
-        self.group, self.units, self.first, self.keywords = group, list(units), first, keywords
-        self.parameters = parameters
-        self.streams = len(units)
-        self.device, self.dtype = units[0].params[0].device, units[0].dtype
+        super().__init__(group, keywords, parameters, units[0].params[0].device)
+        self.units, self.first, self.streams, self.dtype = list(units), first, len(units), units[0].dtype
+        self.elements = sum(math.prod(unit.shape) for unit in units)
         self.steps, self.taken = [0] * len(units), torch.zeros(len(units), dtype=torch.float32, device=self.device)
         self.step_count = 0
         self.lot = -1, False  # a step, and whether a fit is due then
         self.draws: Any = -1, ()  # which LOTS steps, and a number in (0, 1) of each
         self.skips = torch.zeros(2, dtype=torch.int64, device=self.device)  # all of them; the latest in a row
-        self.first_rms = torch.full((), -1.0, dtype=self.dtype, device=self.device)
-        self.rms_known = False
-        self.recent = self.next_recent = torch.zeros(2, dtype=self.dtype, device=self.device)  # ||d||; the last exceeded it
+        self.clipping = Clipping(self.dtype, self.device)
         self.averages = Averages()
         self.updates, self.rooms = Updates(), Rooms()
         self.v: Dict[int, Tensor] = {}
-        self.loaded: Flat = Flat.none(self.first_rms)
+        self.loaded: Flat = Flat.none(self.clipping.recent)
         self.products: Optional[Flat] = None
         self.fits: Dict[int, NativeFit] = {}
         self.follow_options()
@@ -105,85 +69,14 @@ class NativeList:
         for i, (spec, unit) in enumerate(zip(specs, self.units)):
             self.fits[i] = NativeFit(spec, unit.shape, self.dtype, self.device, self.settings)
 
-    # --- options
-
-    def follow_options(self) -> None:
-        """Takes over what the program, or a scheduler, has changed in the param group."""
-        values = list(map(self.group.get, self.keywords))
-        if values == getattr(self, "seen", None):
-            return
-        given = dict(zip(self.keywords, values))
-        made = _defaults(str(self.group["method"]), self.group["criterion"], given.get("defaults"))
-        self._refuse_values(given, not hasattr(self, "settings"))
-        for keyword, value in given.items():
-            if value is not None:
-                made[self.keywords[keyword]] = _plain(value)
-        named = {self.keywords[keyword] for keyword, value in given.items() if value is not None}
-        self._follow_few(made, named)
-        self._follow_delay(made, named)
-        for option, instead in _NEVER.items():
-            if made.get(option) in (True, "yes") or self.group.get(option) is True:
-                raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
-        if "plateau" in (made["lr-schedule"], made["step-schedule"]):
-            raise UnsupportedError("the schedule plateau is for parameters on the CPU; torch has ReduceLROnPlateau")
-        before = getattr(self, "settings", None)
-        if before is not None:
-            self._refuse_change(before, made)
-        self.seen, self.settings = values, made
-        self.pairs = int(made["pairs"])
-        for fit in self.fits.values():
-            fit.step = float(made["step"])
-        self._numbers()
-
-    def _refuse_values(self, given: Mapping[str, Any], new: bool) -> None:
-        """Those that the C core refuses. It starts threads for a delay, which only a new list has to look at."""
-        named = {self.keywords[keyword]: _plain(value) for keyword, value in given.items() if value is not None}
-        named["apply"] = str(named.get("apply", "p")).lower()
-        refuse_values(str(self.group["method"]), {k: v for k, v in named.items() if new or k not in _DELAYED})
-
-    def _follow_few(self, made: Dict[str, Any], named: Set[str]) -> None:
-        if made["defaults"] == "paper":
-            return
-        for option, value in of_few(made["criterion"], self.parameters).items():
-            if option not in named and not (option in _SCHEDULE and _SCHEDULE & named):
-                made[option] = value
-
-    def _follow_delay(self, made: Dict[str, Any], named: Set[str]) -> None:
-        if int(made["delay"]) > 0:
-            raise UnsupportedError('the option delay takes backend="offload", and parameters that are not sharded')
-
     def _numbers(self) -> None:
-        get = self.settings.__getitem__
-        self.momentum, self.decay, self.l2 = float(get("momentum")), float(get("decay")), float(get("l2"))
-        self.clip, self.clip_element = float(get("clip")), float(get("clip-element"))
-        self.clip_relative, self.clip_rms = float(get("clip-relative")), float(get("clip-rms"))
-        self.clip_recent = float(get("clip-recent"))
-        self.clip_gradient = float(get("clip-gradient"))
-        self.seed, self.every = int(get("seed")), int(get("update-every"))
-        self.newton = get("criterion") == "newton"
+        super()._numbers()
+        self.clipping.follow(self.settings)
         self.unbiased = False  # whether the averages are known to have forgotten that they began with 0
-        self.anneal, self.floor = int(get("update-anneal")), float(get("update-floor"))
-        self.probability = float(get("update-probability"))
+        for fit in self.fits.values():
+            fit.step = float(self.settings["step"])
 
-    def _refuse_change(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Of what the fits are built from."""
-        for option in ("criterion", "rule", "norm", "init", "init-scale", "norm-decay", "damping", "pairs", "seed"):
-            if before[option] != now[option]:
-                raise UnsupportedError(f"the option {option} cannot change once there are steps on {self.device}")
-
-    def _schedule(self, name: str, step: int) -> float:
-        get, kind = self.settings.__getitem__, self.settings[f"{name}-schedule"]
-        if kind == "step":
-            return float(get(f"{name}-factor")) ** (step // int(get(f"{name}-every")))
-        if kind == "cosine":
-            floor, total = float(get(f"{name}-floor")), int(get("total"))
-            return floor if step >= total else floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * step / total))
-        return 1.0
-
-    def _rate(self) -> float:
-        warmup = int(self.settings["warmup"])
-        rise = (self.step_count + 1) / warmup if self.step_count < warmup else 1.0
-        return float(self.settings["lr"]) * rise * self._schedule("lr", self.step_count)
+    # --- when to fit
 
     def _due(self, index: int) -> bool:
         """Whether a tensor is fitted at its present step; the same for all tensors that have made as many."""
@@ -195,8 +88,8 @@ class NativeList:
     def _surprised(self) -> bool:
         """Whether the last direction was longer than clip-recent lets it be, so that a fit is due. Read on the CPU only:
         other devices would have to be waited for."""
-        asked = self.clip_recent > 0 and self.probability > 0 and int(self.settings["delay"]) == 0
-        return asked and self.device.type == "cpu" and bool(self.recent[1] > 0)
+        asked = self.clipping.of_recent > 0 and self.probability > 0 and int(self.settings["delay"]) == 0
+        return asked and self.device.type == "cpu" and bool(self.clipping.recent[1] > 0)
 
     def _drawn_lot(self, step: int) -> bool:
         if self._surprised():
@@ -208,12 +101,6 @@ class NativeList:
             steps = np.arange(step - step % LOTS, step - step % LOTS + LOTS, dtype=np.uint64)
             self.draws = step // LOTS, Stream.of(self.seed, SHUFFLE, 0xFFFFFFFF, steps).uniform()
         return bool(self.draws[1][step % LOTS] < chance)
-
-    def _chance(self, step: int) -> float:
-        """Of a fit at a step that one may happen at."""
-        if self.anneal:
-            return float(self.probability * self.floor ** min(1.0, (step // self.every) / self.anneal))
-        return self.probability
 
     # --- one step
 
@@ -305,8 +192,7 @@ class NativeList:
                 g = g.like(g.flat + self.l2 * self.rooms.cat("theta", thetas))
             directions = self._directions(g, ok)
             scales, sizes, of_thetas = self._clip(g.keys, directions, thetas)
-            if self.clip_recent > 0:
-                self.recent = torch.where(ok, self.next_recent, self.recent)
+            self.clipping.keep(ok)
             scales = rate * scales
             # norms bound entries: whether a direction is not finite, or a sum overflows, is known before the sum is made
             fine = ok & ((of_thetas + scales * sizes).amax() < torch.finfo(self.dtype).max)
@@ -331,7 +217,7 @@ class NativeList:
 
     def look(self) -> None:
         """What is read from the device now and then: what is known to be over need not be masked any more."""
-        self.rms_known = bool(self.first_rms >= 0)
+        self.clipping.look()
         self.unbiased = bool((self._corrections() == 1).all())
         for fit in self.fits.values():
             if fit.starting:
@@ -410,55 +296,16 @@ class NativeList:
         return new
 
     def _clip(self, keys: Sequence[int], directions: List[Tensor], thetas: List[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
-        """Clips the elements of the directions; returns what each direction is to be multiplied by, for its share and
-        the limits, its norm before, and that of its parameters."""
+        """What Clipping.scales gives."""
         shares = self._corrections()
         if len(keys) < len(self.units):
             shares = torch.stack([shares[i] for i in keys])
-        finite = None
-        if self.clip_element > 0:
-            finite = torch.isfinite(self._norms(directions))  # the clamp would hide it
-            for k, share in enumerate(shares.unbind()):
-                directions[k] = (directions[k] / share).clamp(-self.clip_element, self.clip_element)
-            shares = torch.ones_like(shares)
-        sizes, of_thetas = self._norms(directions + thetas).view(2, -1)
-        if finite is not None:
-            sizes = torch.where(finite, sizes, torch.full_like(sizes, math.inf))
-        scales = shares.reciprocal()
-        lengths = sizes * scales
         counts = [math.prod(self.units[i].shape) for i in keys]
-        if self.clip_rms > 0:
-            limits = self.updates.constant(sizes, [self.clip_rms * math.sqrt(count) for count in counts])
-            scales = scales * _factor(limits, lengths)
-            lengths = sizes * scales if self.clip > 0 or self.clip_relative > 0 or self.clip_recent > 0 else lengths
-        if self.clip > 0:
-            total = sum(math.prod(unit.shape) for unit in self.units)
-            limit = self.clip * (math.sqrt(total) if self.settings["clip-by"] == "sqrt" else 1)
-            factor = _factor(limit, norms([lengths])[0])
-            lengths, scales = lengths * factor, scales * factor
-        if self.clip_relative > 0:
-            (norm, theta), root = norms([lengths, of_thetas]), math.sqrt(sum(counts))
-            rms = theta / root
-            if not self.rms_known:
-                start = torch.where(rms > 0, rms, norm / root)
-                self.first_rms = torch.where((self.first_rms < 0) & (norm > 0) & (norm < math.inf), start, self.first_rms)
-            middle = (self.first_rms * torch.maximum(rms, self.first_rms)).sqrt()
-            factor = _factor((self.clip_relative * root) * middle, norm)
-            factor = factor if self.rms_known else torch.where(norm > 0, factor, torch.ones_like(factor))
-            lengths, scales = lengths * factor, scales * factor
-        if self.clip_recent > 0:
-            scales = scales * self._clip_recent(norms([lengths])[0])
-        return scales, sizes, of_thetas
 
-    def _clip_recent(self, norm: Tensor) -> Tensor:
-        """The factor that brings a direction of this norm to the limit; what recent becomes goes to next_recent."""
-        recent, fine = self.recent[0], torch.isfinite(norm)
-        limit = torch.where(recent > 0, self.clip_recent * recent, torch.full_like(recent, math.inf))
-        kept = torch.minimum(norm, limit)
-        average = torch.where(recent > 0, 0.95 * recent + (1 - 0.95) * kept, kept)
-        longer = (norm > limit) | ~fine
-        self.next_recent = torch.stack([torch.where(fine, average, recent), longer.to(self.dtype)])
-        return torch.where(fine & longer, limit / norm, torch.ones_like(norm))
+        def rms(like: Tensor) -> Tensor:
+            return self.updates.constant(like, [self.clipping.rms * math.sqrt(count) for count in counts])
+
+        return self.clipping.scales(directions, thetas, shares, self._norms, rms, counts, self.elements)
 
     def _store(self, thetas: Mapping[int, Tensor]) -> None:
         """Into the parameters, where theta is not the parameter itself."""
@@ -502,8 +349,7 @@ class NativeList:
         """Of each tensor, as bytes: torch would cast anything else to the dtype of the parameter."""
         made = {}
         for i in self.fits:
-            own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, self.first_rms[None]]
-            own += [self.recent]
+            own = [torch.tensor([self.steps[i], self.step_count]), self.taken[i : i + 1], self.skips, *self.clipping.state()]
             own += [self.averages[i]] if i in self.averages else []
             made[i] = pack([torch.tensor([len(own)]), *own, *self._fit_tensors(i)])
         return made
@@ -526,8 +372,8 @@ class NativeList:
             steps, taken, skips, first_rms, recent, *average = own
             self.steps[i], self.step_count = (int(x) for x in steps)
             self.taken[i] = taken[0]
-            self.skips, self.first_rms, self.rms_known, self.unbiased = skips, first_rms[0].to(self.dtype), False, False
-            self.recent, self.lot = recent.to(self.dtype), (-1, False)
+            self.skips, self.unbiased, self.lot = skips, False, (-1, False)
+            self.clipping.load(first_rms, recent)
             if average:
                 self.averages[i] = average[0].to(self.dtype)
 
@@ -539,26 +385,3 @@ class NativeList:
         if any(x.is_floating_point() or (x < 0).any() for x in (read[0], read[2])):
             raise ValueError("its counters are those of no run")
         return [x.to(self.device) for x in read[:count]]
-
-
-def _factor(limit: Any, size: Tensor) -> Tensor:
-    """What brings a size down to a limit."""
-    made: Tensor = (limit / size).clamp_max(1)
-    return made
-
-
-def _defaults(method: str, criterion: str, which: Any) -> Dict[str, Any]:
-    """Of every option. Those of the paper depend on no method, as those of sgd do not."""
-    if not method.startswith("psgd"):
-        raise UnsupportedError(f"the method {method} needs parameters on the CPU")
-    name = "sgd" if which == "paper" else f"psgd-{criterion}" if method == "psgd" else method
-    rows = options_of(partial(lib.psgd_optimizer_option, name.encode()))
-    made: Dict[str, Any] = {info.name.decode(): info.default_value.decode() for info in rows}
-    made["criterion"] = criterion
-    return made
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return float(value)
-    return value
