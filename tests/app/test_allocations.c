@@ -320,7 +320,8 @@ static psgd_status samples(psgd_context *context, int variant)
     char name[128];
     source *opened = NULL;
     snprintf(name, sizeof name, variant ? "digits" : "csv:%s", in_root("table.csv"));
-    PSGD_TRY(psgd__source_open(context, name, SPLIT_TRAIN, &(source_settings){.samples = 8, .holdout = 0.5}, &opened));
+    const source_settings settings = {.samples = variant ? 8 : 2, .holdout = 0.5};
+    PSGD_TRY(psgd__source_open(context, name, SPLIT_TRAIN, &settings, &opened));
     psgd__source_close(opened);
     return PSGD_OK;
 }
