@@ -181,11 +181,11 @@ def cifar(args):
             scores = [100 * (1 - final(found, "test_error")) for found in own if any("test_error" in r for r in found)]
             losses = [([r["loss"] for r in found if r.get("split") == "train"] or [math.nan])[-1] for found in own]
             said = "the paper's" if rate == mu else "the best of five"
-            lost = len(own) - len(scores)
-            told = [f"{', '.join(f'{s:.1f}' for s in scores)} | {statistics.mean(scores):.1f} ± "
-                    f"{(max(scores) - min(scores)) / 2:.1f}"] if scores else ["| "]
-            print(f"| {m} | {rate:g}, {said}{' and the best of five' if mu == best[m] else ''} | "
-                  f"{f'{lost} diverged ' if lost else ''}{told[0]} | {statistics.mean(losses):.2f} |")
+            told = f"{len(own) - len(scores)} diverged " if len(scores) < len(own) else ""
+            told += ", ".join(f"{s:.1f}" for s in scores) + " | "
+            told += f"{statistics.mean(scores):.1f} ± {(max(scores) - min(scores)) / 2:.1f}" if scores else ""
+            print(f"| {m} | {rate:g}, {said}{' and the best of five' if mu == best[m] else ''} | {told} | "
+                  f"{statistics.mean(losses):.2f} |")
     print("\nError on the validation split, %: " + "; ".join(
         f"{m} " + ", ".join(f"{rate:g}: {100 * errors[m, rate]:.1f}" for own, rate in rates if own == m) for m in methods))
 
