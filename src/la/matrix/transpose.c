@@ -1,5 +1,6 @@
 /* A square matrix and its transpose, tile by tile. Memory is read and written along rows only: the columns of a matrix
  * whose rows are a power of two apart share one set of the first-level cache. */
+#include "la/array/dispatch.h"
 #include "la/matrix/blas.h"
 #include "la/pool.h"
 
@@ -14,32 +15,27 @@ typedef struct turn_job {
     real *to;
 } turn_job;
 
-/* below <- what entry (j, i) becomes, i <= j; returns what (i, j) becomes, which is above now. */
-static inline real turn_entry(turn_op op, real above, real *below)
-{
-    if (op == TURN_SYMMETRISE) above = (above + *below) / 2;
-    if (op == TURN_SKEW) above = *below - above;
-    *below = op == TURN_SKEW ? -above : above;
-    return above;
-}
-
-/* The tile whose first entry is (top, left), top <= left, and its mirror image. op is a constant wherever this is
- * called. */
+/* The tile whose first entry is (top, left), top <= left, and its mirror image: the image first, then the tile as what
+ * that becomes. op is a constant wherever this is called. */
 static inline __attribute__((always_inline)) void turn_tile(turn_op op, const turn_job *job, int64_t top, int64_t left)
 {
     int64_t n = job->n, rows = smaller(TILE, n - top), columns = smaller(TILE, n - left);
-    real image[TILE][TILE + 1]; /* entry (left + j, top + i) is image[j][i] */
-    for (int64_t j = 0; op != TURN_MIRROR && j < columns; j++) {
-        for (int64_t i = 0; i < rows; i++) image[j][i] = job->from[(left + j) * n + top + i];
-    }
-    for (int64_t i = 0; i < rows; i++) {
-        const real *from = job->from + (top + i) * n + left;
-        real *to = job->to + (top + i) * n + left;
-        for (int64_t j = left == top ? i : 0; j < columns; j++) to[j] = turn_entry(op, from[j], &image[j][i]);
-    }
+    real image[TILE * TILE];
+    la_kernel()->gather(columns, rows, job->from + top * n + left, n, 1, image);
     for (int64_t j = 0; j < columns; j++) {
-        int64_t count = left == top ? j + 1 : rows;
-        for (int64_t i = 0; i < count; i++) job->to[(left + j) * n + top + i] = image[j][i];
+        const real *above = image + j * rows, *below = job->from + (left + j) * n + top;
+        real *to = job->to + (left + j) * n + top;
+        int64_t count = op == TURN_MIRROR && left == top ? j + 1 : rows;
+        for (int64_t i = 0; i < count; i++) {
+            to[i] = op == TURN_MIRROR ? above[i] : op == TURN_SKEW ? above[i] - below[i] : (above[i] + below[i]) / 2;
+        }
+    }
+    if (op == TURN_MIRROR || left == top) return;
+    la_kernel()->gather(rows, columns, job->to + left * n + top, n, 1, image);
+    for (int64_t i = 0; i < rows; i++) {
+        real *to = job->to + (top + i) * n + left;
+        for (int64_t j = 0; j < columns; j++)
+            to[j] = op == TURN_SKEW ? -image[i * columns + j] : image[i * columns + j];
     }
 }
 
