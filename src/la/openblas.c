@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <strings.h>
 
@@ -25,6 +26,7 @@ int omp_get_max_threads(void);
 void omp_set_num_threads(int threads);
 
 enum { SERIAL, PTHREADS, OPENMP }; /* as openblas_get_parallel says */
+enum { WIDEST = 512 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int inside, restored; /* threads between enter and leave; the number of threads that the last of them restores */
@@ -95,28 +97,34 @@ void psgd__blas_leave(int before)
     }
 }
 
-/* The names of driver/others/dynamic.c in OpenBLAS; a build for one core says them in capitals. */
-static bool runs_without_avx(void)
+/* The names of driver/others/dynamic.c in OpenBLAS; a build for one core says them in capitals. Every other core, and a
+ * BLAS that does not say, is taken to know the processor. */
+static int width_of_core(void)
 {
-    static const char *const cores[] = {"Katmai",       "Coppermine", "Northwood",  "Prescott", "Banias", "Atom",
-                                        "Core2",        "Penryn",     "Dunnington", "Nehalem",  "Athlon", "Opteron",
-                                        "Opteron_SSE3", "Barcelona",  "Nano",       "Bobcat",   "Generic"};
+    static const struct {
+        const char *name;
+        int bits;
+    } cores[] = {{"Katmai", 128},       {"Coppermine", 128},  {"Northwood", 128}, {"Prescott", 128},
+                 {"Banias", 128},       {"Atom", 128},        {"Core2", 128},     {"Penryn", 128},
+                 {"Dunnington", 128},   {"Nehalem", 128},     {"Athlon", 128},    {"Opteron", 128},
+                 {"Opteron_SSE3", 128}, {"Barcelona", 128},   {"Nano", 128},      {"Bobcat", 128},
+                 {"Generic", 128},      {"Sandybridge", 256}, {"Bulldozer", 256}, {"Piledriver", 256},
+                 {"Steamroller", 256},  {"Excavator", 256},   {"Haswell", 256},   {"Zen", 256}};
     const char *core = openblas_get_corename ? openblas_get_corename() : NULL;
     for (size_t i = 0; core && i < sizeof cores / sizeof cores[0]; i++) {
-        if (!strcasecmp(core, cores[i])) return true;
+        if (!strcasecmp(core, cores[i].name)) return cores[i].bits;
     }
-    return false;
+    return WIDEST;
 }
 
 /* Two threads that race find the same. */
-bool psgd__blas_is_slow(void)
+int psgd__blas_vector_bits(void)
 {
-    enum { UNKNOWN, FAST, SLOW };
     static _Atomic int known;
-    int answer = atomic_load_explicit(&known, memory_order_relaxed);
-    if (answer == UNKNOWN) {
-        answer = runs_without_avx() ? SLOW : FAST;
-        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    int bits = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bits == 0) {
+        bits = width_of_core();
+        atomic_store_explicit(&known, bits, memory_order_relaxed);
     }
-    return answer == SLOW;
+    return bits;
 }

@@ -3,6 +3,7 @@
 
 #include <float.h>
 
+#include "la/matrix/blas.h"
 #include "la/matrix/own_blas.h"
 
 enum { PAD = 3 }; /* columns next to the result, which nobody may write */
@@ -100,6 +101,72 @@ static void check_syrk(syrk *call, bool lower, bool transpose, int64_t n, int64_
     free(old);
 }
 
+typedef void upper(int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B, int64_t ldb,
+                   real beta, real *C, int64_t ldc);
+
+static void check_upper(upper *call, int64_t m, int64_t n, int64_t k, uint64_t *seed)
+{
+    real *A = new_matrix(seed, m * k), *B = new_matrix(seed, k * n);
+    real *C = new_matrix(seed, m * n), *old = new_matrix(seed, m * n);
+    memcpy(old, C, (size_t)(m * n) * sizeof *C);
+    call(m, n, k, 2, A, k, B, n, 1, C, n);
+    product p = {false, false, m, n, k, A, B};
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = i; j < n; j++) {
+            assert_near((double)C[i * n + j], (double)old[i * n + j] + 2 * entry(&p, i, j), 2 + (double)k);
+        }
+    }
+    free(A);
+    free(B);
+    free(C);
+    free(old);
+}
+
+static void upper_parts_match_plain_loops(void **state)
+{
+    (void)state;
+    uint64_t seed = 34;
+    for (int64_t n = 5; n <= 305; n += 100) {
+        check_upper(own_upper, n - 4, n, 37, &seed);
+        check_upper(own_upper, n, n, 150, &seed);
+        check_upper(serial_upper, n - 4, n, 37, &seed);
+        check_upper(serial_upper, n, n, 150, &seed);
+    }
+}
+
+/* Square matrices whose sides are around multiples of a tile. */
+static void transposes_match_plain_loops(void **state)
+{
+    (void)state;
+    static const int64_t sides[] = {1, 5, 31, 32, 33, 64, 100};
+    uint64_t seed = 35;
+    for (size_t s = 0; s < sizeof sides / sizeof sides[0]; s++) {
+        int64_t n = sides[s];
+        real *M = new_matrix(&seed, n * n), *mirrored = new_matrix(&seed, n * n), *mean = new_matrix(&seed, n * n);
+        real *skew = new_matrix(&seed, n * n);
+        memcpy(mean, M, (size_t)(n * n) * sizeof *M);
+        memcpy(mirrored, M, (size_t)(n * n) * sizeof *M);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = 0; j < i; j++) mirrored[i * n + j] = (real)NAN;
+        }
+        la_mirror(n, mirrored);
+        la_symmetrise(n, mean);
+        la_skew(n, M, skew);
+        for (int64_t i = 0; i < n; i++) {
+            for (int64_t j = 0; j < n; j++) {
+                real own = M[i * n + j], other = M[j * n + i];
+                assert_true(mirrored[i * n + j] == (i < j ? own : other));
+                assert_true(mean[i * n + j] == (own + other) / 2);
+                assert_true(skew[i * n + j] == other - own);
+            }
+        }
+        free(M);
+        free(mirrored);
+        free(mean);
+        free(skew);
+    }
+}
+
 static void symmetric_products_match_plain_loops(void **state)
 {
     (void)state;
@@ -166,8 +233,8 @@ static void triangles_match_plain_loops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_match_plain_loops),
-        cmocka_unit_test(symmetric_products_match_plain_loops),
+        cmocka_unit_test(products_match_plain_loops),    cmocka_unit_test(symmetric_products_match_plain_loops),
+        cmocka_unit_test(upper_parts_match_plain_loops), cmocka_unit_test(transposes_match_plain_loops),
         cmocka_unit_test(triangles_match_plain_loops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -272,11 +272,9 @@ static void half_part(void *data, int64_t i)
     const half_job *job = data;
     int64_t n = job->n, top = band_start(&job->bands, i), rows = band_start(&job->bands, i + 1) - top;
     if (rows == 0) return;
-    serial_gemm(false, false, rows, n - top, n, job->alpha, job->A + top * n, n, job->B + top, n, 1,
-                job->C + top * n + top, n);
+    serial_upper(rows, n - top, n, job->alpha, job->A + top * n, n, job->B + top, n, 1, job->C + top * n + top, n);
 }
 
-/* More bands than threads need: what a band computes below the diagonal is thrown away. */
 void la_sym_product(int64_t n, real alpha, const real *A, const real *B, real *C)
 {
     double work = (double)n * (double)n * (double)n / 2;

@@ -19,6 +19,8 @@
 #define LAPACK(name) LAPACKE_s##name##_work
 #endif
 
+enum { FEW_ROWS = 96 }; /* of a triangle, that are multiplied whole */
+
 static CBLAS_TRANSPOSE trans(bool transpose)
 {
     return transpose ? CblasTrans : CblasNoTrans;
@@ -29,10 +31,13 @@ static CBLAS_UPLO uplo(bool lower)
     return lower ? CblasLower : CblasUpper;
 }
 
-/* Neither the kernels nor those of OpenBLAS change while a process runs, so its products keep their bits. */
+/* Ours have wider vectors. Neither they nor those of OpenBLAS change while a process runs, so its products keep their
+ * bits. */
 static bool ours_are_faster(void)
 {
-    return strcmp(la_kernel()->isa, "portable") != 0 && psgd__blas_is_slow();
+    const char *isa = la_kernel()->isa;
+    int bits = psgd__blas_vector_bits();
+    return (bits < 512 && !strcmp(isa, "avx512")) || (bits < 256 && !strcmp(isa, "avx2"));
 }
 
 void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
@@ -46,6 +51,22 @@ void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, 
     BLAS(gemm)
     (CblasRowMajor, trans(ta), trans(tb), (int)m, (int)n, (int)k, alpha, A, (int)lda, B, (int)ldb, beta, C, (int)ldc);
     psgd__blas_leave(before);
+}
+
+/* By halves of the rows. */
+void serial_upper(int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B, int64_t ldb,
+                  real beta, real *C, int64_t ldc)
+{
+    if (ours_are_faster()) {
+        own_upper(m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+    } else if (m <= FEW_ROWS) {
+        serial_gemm(false, false, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+    } else {
+        int64_t h = m / 2;
+        serial_upper(h, h, k, alpha, A, lda, B, ldb, beta, C, ldc);
+        serial_gemm(false, false, h, n - h, k, alpha, A, lda, B + h, ldb, beta, C + h, ldc);
+        serial_upper(m - h, n - h, k, alpha, A + h * lda, lda, B + h, ldb, beta, C + h * ldc + h, ldc);
+    }
 }
 
 void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,

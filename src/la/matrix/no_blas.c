@@ -16,6 +16,12 @@ void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, 
     own_gemm(ta, tb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
+void serial_upper(int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B, int64_t ldb,
+                  real beta, real *C, int64_t ldc)
+{
+    own_upper(m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
 void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
                  real *C, int64_t ldc)
 {

@@ -2,7 +2,8 @@
  *
  * A panel of columns of op(B) at a time is copied and multiplied by all rows of A where they lie. A transposed A, whose
  * rows lie apart, is copied as well: a block of it stays in the second-level cache while the panels pass by, and all of
- * the inner dimension is done before the next rows, so that these rows of C stay cached too. */
+ * the inner dimension is done before the next rows, so that these rows of C stay cached too. Where only a triangle of C
+ * is wanted, a panel is multiplied by the rows that reach into it and no others. */
 #include "la/matrix/own_blas.h"
 #include "la/array/dispatch.h"
 #include "la/matrix/small_blas.h"
@@ -10,10 +11,12 @@
 enum {
     LINE = 64,
     PANEL_ROW = LA_PANEL_BYTES / (int)sizeof(real),
-    DEPTH = 128,                    /* entries and rows of a transposed A that are copied: */
-    ROWS = 960 / (int)sizeof(real), /* whole blocks of every kernel, 120 KB, which must fit the stack */
-    BAND = 96                       /* rows of a symmetric product at a time */
+    DEPTH = 128,                   /* entries and rows of a transposed A that are copied: */
+    ROWS = 960 / (int)sizeof(real) /* whole blocks of every kernel, 120 KB, which must fit the stack */
 };
+
+/* What is wanted of C: entries (i, j) with j >= i, with j <= i, or all. */
+typedef enum gemm_part { WHOLE, UPPER, LOWER } gemm_part;
 
 /* Rows top .. of op(A), entries from .. of each. */
 typedef struct gemm_block {
@@ -21,25 +24,30 @@ typedef struct gemm_block {
 } gemm_block;
 
 typedef struct gemm_result {
+    gemm_part part;
     real alpha, *C;
     bool add;
     int64_t ldc;
 } gemm_result;
 
-/* A is the block, its rows row apart; P has room for a panel. */
+/* A is the block, its rows row apart; P has room for a panel. Of a triangle it also writes what stands next to the
+ * diagonal in the same panel. */
 static void add_panels(const la_factors *f, const gemm_block *b, const real *A, int64_t row, real *P,
                        const gemm_result *r)
 {
     const la_kernels *k = la_kernel();
     int64_t entry = f->tb ? 1 : f->ldb, column = f->tb ? f->ldb : 1;
     for (int64_t j = 0; j < f->n; j += k->panel) {
-        int64_t width = smaller(k->panel, f->n - j);
+        int64_t width = smaller(k->panel, f->n - j), begin = 0, end = b->rows;
+        if (r->part == LOWER) begin = larger(0, j - b->top);
+        if (r->part == UPPER) end = smaller(b->rows, j + width - b->top);
+        if (begin >= end) continue;
         k->panel_load(b->depth, width, f->B + b->from * entry + j * column, entry, column, P);
-        k->panel_product(&(la_panel_product){.rows = b->rows,
+        k->panel_product(&(la_panel_product){.rows = end - begin,
                                              .columns = width,
                                              .terms = 1,
                                              .depth = {b->depth},
-                                             .A = {A},
+                                             .A = {A + begin * row},
                                              .B = {P},
                                              .row = row,
                                              .column = 1,
@@ -47,7 +55,7 @@ static void add_panels(const la_factors *f, const gemm_block *b, const real *A, 
                                              .c_ld = r->ldc,
                                              .alpha = r->alpha,
                                              .add = r->add,
-                                             .C = r->C + b->top * r->ldc + j});
+                                             .C = r->C + (b->top + begin) * r->ldc + j});
     }
 }
 
@@ -64,40 +72,48 @@ static void add_transposed_block(const la_factors *f, const gemm_block *b, const
     add_panels(f, b, X, b->depth, P, r);
 }
 
-void own_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
-              int64_t ldb, real beta, real *C, int64_t ldc)
+static void gemm(const la_factors *f, real beta, gemm_result r)
 {
-    la_factors f = {ta, tb, m, n, k, A, lda, B, ldb};
     gemm_block b;
-    gemm_result r = {.alpha = alpha, .C = C, .ldc = ldc};
-    if (n == 1 && m > 1 && ldc == 1) { /* as the row C', a panel is full */
-        own_gemm(!tb, !ta, 1, m, k, alpha, B, ldb, A, lda, beta, C, m);
-        return;
+    for (int64_t i = 0; i < f->m && (f->k == 0 || (beta != 0 && beta != 1)); i++) {
+        real *row = r.C + i * r.ldc;
+        int64_t from = r.part == UPPER ? i : 0, to = r.part == LOWER ? i + 1 : f->n;
+        for (int64_t j = from; j < to; j++) row[j] = beta == 0 ? 0 : beta * row[j];
     }
-    for (int64_t i = 0; i < m && (k == 0 || (beta != 0 && beta != 1)); i++) {
-        for (int64_t j = 0; j < n; j++) C[i * ldc + j] = beta == 0 ? 0 : beta * C[i * ldc + j];
-    }
-    int64_t max_rows = ta ? ROWS : m, max_depth = ta ? DEPTH : LA_BLOCK_MAX;
-    for (b.top = 0; b.top < m; b.top += b.rows) {
-        b.rows = smaller(max_rows, m - b.top);
-        for (b.from = 0; b.from < k; b.from += b.depth) {
-            b.depth = smaller(max_depth, k - b.from);
+    int64_t max_rows = f->ta ? ROWS : f->m, max_depth = f->ta ? DEPTH : LA_BLOCK_MAX;
+    for (b.top = 0; b.top < f->m; b.top += b.rows) {
+        b.rows = smaller(max_rows, f->m - b.top);
+        for (b.from = 0; b.from < f->k; b.from += b.depth) {
+            b.depth = smaller(max_depth, f->k - b.from);
             r.add = b.from > 0 || beta != 0;
-            (ta ? add_transposed_block : add_block)(&f, &b, &r);
+            (f->ta ? add_transposed_block : add_block)(f, &b, &r);
         }
     }
 }
 
-/* In bands of rows; of the other triangle the square on the diagonal is written as well. */
+void own_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B,
+              int64_t ldb, real beta, real *C, int64_t ldc)
+{
+    la_factors f = {ta, tb, m, n, k, A, lda, B, ldb};
+    if (n == 1 && m > 1 && ldc == 1) { /* as the row C', a panel is full */
+        f = (la_factors){!tb, !ta, 1, m, k, B, ldb, A, lda};
+        ldc = m;
+    }
+    gemm(&f, beta, (gemm_result){.part = WHOLE, .alpha = alpha, .C = C, .ldc = ldc});
+}
+
+void own_upper(int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B, int64_t ldb,
+               real beta, real *C, int64_t ldc)
+{
+    la_factors f = {false, false, m, n, k, A, lda, B, ldb};
+    gemm(&f, beta, (gemm_result){.part = UPPER, .alpha = alpha, .C = C, .ldc = ldc});
+}
+
 void own_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
               real *C, int64_t ldc)
 {
-    int64_t step = transpose ? 1 : lda;
-    for (int64_t i = 0; i < n; i += BAND) {
-        int64_t rows = smaller(BAND, n - i), left = lower ? 0 : i, width = lower ? i + rows : n - i;
-        own_gemm(transpose, !transpose, rows, width, k, alpha, A + i * step, lda, A + left * step, lda, beta,
-                 C + i * ldc + left, ldc);
-    }
+    la_factors f = {transpose, !transpose, n, n, k, A, lda, A, lda};
+    gemm(&f, beta, (gemm_result){.part = lower ? LOWER : UPPER, .alpha = alpha, .C = C, .ldc = ldc});
 }
 
 /* A triangle as it acts on fibres, and these: entry i of fibre j is x[i entry + j fibre]. */

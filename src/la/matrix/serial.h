@@ -11,6 +11,7 @@
 #include "core/dtype.h"
 
 #define serial_gemm      PSGD_TYPED(psgd__serial_gemm)
+#define serial_upper     PSGD_TYPED(psgd__serial_upper)
 #define serial_syrk      PSGD_TYPED(psgd__serial_syrk)
 #define serial_tri       PSGD_TYPED(psgd__serial_tri)
 #define serial_tri_op    PSGD_TYPED(serial_tri_op)
@@ -20,6 +21,10 @@
 /* C <- beta C + alpha op(A) op(B), C m x n, inner dimension k. beta = 0 overwrites C whatever it holds. */
 void serial_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda,
                  const real *B, int64_t ldb, real beta, real *C, int64_t ldc);
+
+/* The entries on and above the diagonal of C <- beta C + alpha A B, C m x n; some below it are overwritten. */
+void serial_upper(int64_t m, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, const real *B, int64_t ldb,
+                  real beta, real *C, int64_t ldc);
 
 /* The lower or upper triangle of C <- beta C + alpha op(A) op(A)', C n x n, op(A) n x k. */
 void serial_syrk(bool lower, bool transpose, int64_t n, int64_t k, real alpha, const real *A, int64_t lda, real beta,
