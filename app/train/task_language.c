@@ -35,8 +35,21 @@ static psgd_status check_sizes(const language *self)
     return PSGD_OK;
 }
 
+/* What says something of labelled samples alone. */
+static psgd_status check_options(const train_settings *s)
+{
+    if (s->samples > 0) return psgd__fail(PSGD_ERR_ARGUMENT, "--samples is for labelled samples; a text is used whole");
+    if (s->regression) return psgd__fail(PSGD_ERR_ARGUMENT, "--regression is for labelled samples, not for a text");
+    if (s->validation > 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "--validation is for labelled samples; a text comes with its validation text");
+    }
+    return PSGD_OK;
+}
+
 static psgd_status language_open(const train_config *config, task **opened)
 {
+    PSGD_TRY(check_options(&config->settings));
     language *self = psgd__alloc(config->context, 1, sizeof *self);
     if (!self) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for a run");
     self->base = (task){.ops = &psgd__task_language,

@@ -283,6 +283,9 @@ class Train(unittest.TestCase):
         self.assertIn("has no words to write", psgd("generate", self.trained(self.at / "mlp"), fails=2))
         self.assertIn("is a text, for psgd train lm", psgd("train", "mlp", "--data", "markov", fails=2))
         self.assertIn("takes --data text:DIR", psgd("train", "lm", "--data", "digits", fails=2))
+        for option, value in (("samples", 9), ("validation", 0.3), ("regression", "yes")):
+            self.assertIn(f"--{option} is for labelled samples",
+                          psgd("train", "lm", "--data", "markov", f"--{option}", value, fails=2))
         self.assertIn("vocabulary", psgd("resume", run, "--data", "markov:61,4,6000", "--epochs", 3, fails=1))
 
     def trained(self, run):
