@@ -341,12 +341,13 @@ static psgd_status run(psgd_context *context, int variant)
                                       {"steps", "2"},
                                       {"checkpoint-every", "1"},
                                       {"hidden", "3"},
-                                      {"samples", "10"},
-                                      {"back", "5"}};
+                                      {"back", "5"},
+                                      {"samples", "10"}};
+    int count = (int)(sizeof settings / sizeof settings[0]) - !variant; /* a text takes no samples */
     trainer *made = NULL;
     bool stopped;
     report page = {.context = context};
-    PSGD_TRY(psgd__trainer_create(context, NULL, (int)(sizeof settings / sizeof settings[0]), settings, &made));
+    PSGD_TRY(psgd__trainer_create(context, NULL, count, settings, &made));
     psgd_status status = psgd__trainer_run(made, NULL, &stopped);
     psgd__trainer_free(made);
     if (status == PSGD_OK) {
