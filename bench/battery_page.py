@@ -91,18 +91,23 @@ def write(path, tasks, about, validation, left_out, rates, seeds, psgd, note="")
     count = len(rates.split(","))
     text = f"""# The battery
 
-`bench/battery`, {datetime.date.today()}, {version}{' at ' + commit if commit else ''}, {platform.machine()}, one thread.{' ' + note if note else ''}
+`bench/battery`, {datetime.date.today()}, {version}{' at ' + commit if commit else ''}, {platform.machine()}, one thread.
+{chr(10) + note + chr(10) if note else ''}
+PSGD runs with its defaults (Newton and Fisher; no option per task besides the criterion). The baselines are SGD with
+momentum, Adam and AdamW, each with the best of {count} learning rates ({rates.replace(',', ', ')}),
+chosen on the first seed by the training loss over the last twentieth of the steps and run on {seeds} seeds; L-BFGS where the
+function is deterministic. Steps, batches, seeds and annealing (cosine to 0) are the same for all. Everything runs in C
+on the same gradients.
 
-PSGD runs with its defaults (Newton and Fisher; no option per task beside the criterion). The baselines are SGD with
-momentum, Adam and AdamW, each with the best of {count} learning rates
-({rates.replace(',', ', ')}), chosen on the first seed by the training loss over
-the last twentieth of the steps and run on {seeds} seeds; L-BFGS where the function is deterministic. Steps, batches, seeds
-and annealing (cosine to 0) are the same for all. Everything runs in C on the same gradients. Final loss: the
-training loss over the last 5 % of the steps, median over seeds. Epochs, and seconds, to Adam's loss: where the training
-loss, averaged over 5 % of the steps, first reaches the final loss of tuned Adam. Loss after 5 %: the training loss over
-the steps from 2.5 to 5 %, median over seeds. Seconds are those of the processor, batches included, evaluations not. On
-`mgh` the loss is the geometric mean over functions of (f − min)/(f₀ − min), an epoch is a step, and seconds are
-those of the clock.
+| column | is |
+|---|---|
+| final loss | training loss over the last 5 % of the steps, median over seeds |
+| epochs, s to Adam's loss | where the training loss, averaged over 5 % of the steps, first reaches the final loss of tuned Adam |
+| s | processor time, batches included, evaluations not |
+| loss after 5 % | training loss over the steps from 2.5 to 5 %, median over seeds |
+
+On `mgh` the loss is the geometric mean over functions of (f − min)/(f₀ − min), an epoch is a step, and seconds are those
+of the clock.
 
 {verdict(development)}
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""psgd.torch.PSGD beside the PSGD author's own PyTorch code, which is not part of this repository:
+"""psgd.torch.PSGD compared with the PSGD author's own PyTorch code, which is not part of this repository:
 
     git clone https://github.com/lixilinx/psgd_torch PEER
     bench/compare_author.py speed PEER

@@ -198,7 +198,7 @@ def main():
     parser.add_argument("--out", required=True, help="folder for the runs")
     parser.add_argument("--seeds", type=int, default=0, help="how many [3 for mnist and cifar, 5 for xor]")
     parser.add_argument("--methods", nargs="+", metavar="NAME", help="mnist, cifar: these rows only")
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side [1]")
+    parser.add_argument("--jobs", type=int, default=1, help="concurrent runs [1]")
     args = parser.parse_args()
     known = {"mnist": MNIST, "cifar": CIFAR, "xor": ()}[args.experiment]
     for name in args.methods or []:

@@ -63,7 +63,7 @@ static void put_flags(const cli_verb *verb, text *to)
     for (const cli_flag *flag = verb->flags; flag && flag->name; flag++) {
         char left[80];
         snprintf(left, sizeof left, "--%s %s", flag->name, flag->value ? flag->value : "");
-        if (*flag->name) psgd__text_add(to, "  %-34s %s\n", left, flag->help);
+        if (*flag->name) psgd__text_entry(to, left, flag->help);
         if (!*flag->name) psgd__text_add(to, "\n%s:\n", flag->help);
     }
 }
@@ -109,9 +109,9 @@ void cli_print_help(const cli_verb *verb, const cli_args *args)
     put_topics(verb, &to);
     put_flags(verb, &to);
     bool sections = verb->sections[0] || (verb->flags && !*verb->flags->name);
-    if (sections) psgd__text_add(&to, "  %-34s %s\n", "--help", "this text");
+    if (sections) psgd__text_entry(&to, "--help", "this text");
     put_options(verb, method, &to);
-    if (!sections && !verb->topics) psgd__text_add(&to, "  %-34s %s\n", "--help", "this text");
+    if (!sections && !verb->topics) psgd__text_entry(&to, "--help", "this text");
     put_methods(verb, method, &to);
     if (verb->more) psgd__text_add(&to, "\n%s", verb->more);
     if (verb->example) psgd__text_add(&to, "\nExamples:\n%s", verb->example);

@@ -133,7 +133,7 @@ static const cli_flag rosenbrock_flags[] = {
 
 #define FIT_FLAGS                                                                                                      \
     {"", NULL, "The preconditioners"},                                                                                 \
-        {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first pair [scale]"},        \
+        {"init", "scale|first", "Q starts at --init-scale times I, or at the scale of the first five pairs [scale]"},  \
         {"norm", "NAME", "normaliser of the fit, as in psgd train [auto]"},                                            \
         {"update-every", "N", "fit the preconditioners every so many steps [by method]"},                              \
         {"update-anneal", "N", "steps over which the probability of a fit falls from 1 to --update-floor [0: none]"},  \

@@ -167,7 +167,7 @@ const cli_verb verb_train = {
         "Models: logistic, mlp, autoencoder, factors (pairs), lenet5, alexnet (images), rnn, lstm (sequences), lm (a "
         "text).\n"
         "Sources:\n"
-        "  digits             28 x 28 digits that we draw\n"
+        "  digits             synthetic 28 x 28 digits\n"
         "  xor:LENGTH         delayed XOR;  adding:LENGTH  the adding problem\n"
         "  logit:FEATURES,SPREAD  two classes, correlated features with scales from 10^-SPREAD to 10^SPREAD\n"
         "  ratings:SIZE,RANK  factors: entries of a matrix of low rank;  oscillator  a damped oscillator, for mlp\n"
@@ -181,7 +181,7 @@ const cli_verb verb_train = {
         "  text:DIR           lm: train.txt, valid.txt and test.txt, UTF-8\n"
         "  chars:FILE         lm: one UTF-8 text, from character to character; its last tenth is held out\n"
         "  markov             lm: a synthetic language of known entropy; markov:WORDS,FOLLOWERS,LENGTH,SEED\n\n"
-        "Options by their names are those of psgd_options_set in C and, with _ for -, of psgd.torch.PSGD in Python.\n",
+        "Options have the same names in psgd_options_set in C and, with _ for -, of psgd.torch.PSGD in Python.\n",
     .example = "  psgd train mlp --data digits --samples 2000 --epochs 2 --out run\n"
                "  psgd train lenet5 --data digits --samples 500 --epochs 1 --optimizer adam --lr 0.002\n"
                "  psgd train lm --data markov:200,4,20000,1 --hidden 16 --epochs 1 --out language\n"

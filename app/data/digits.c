@@ -115,6 +115,6 @@ static psgd_status digits_open(const source_request *request, source **opened)
 
 const source_kind psgd__source_digits = {
     .name = "digits",
-    .summary = "28 x 28 digits that we draw: strokes under random maps and noise",
+    .summary = "synthetic 28 x 28 digits: strokes under random maps and noise",
     .open = digits_open,
 };

@@ -83,7 +83,7 @@ class PSGD(torch.optim.Optimizer):
             processes, unless DistributedDataParallel has seen to that, so all replicas take the same step.
         backend: ``"c"``, the C core, for CPU tensors; ``"native"``, torch ops, for any device; ``"offload"``, torch ops
             that take their steps with preconditioners which the C core fits on the CPU meanwhile (``delay=k``: a fit
-            comes into force k steps later). None: the C core where it can, else with a ``delay`` offload, else native.
+            takes effect k steps later). None: the C core where it can, else with a ``delay`` offload, else native.
         method: ``"psgd"``, or another method of the C library: sgd, adam, adamw, rmsprop, esgd, kfac, ...
         options: every other option of the C library, with underscores: ``norm``, ``damping``, ``nesterov``,
             ``lr_schedule``, ``warmup``, ``clip_rms``, ``max_skipped``, ...; ``PSGD.options()`` tells what they do. The

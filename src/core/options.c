@@ -343,12 +343,16 @@ void psgd__option_value(text *to, const psgd_option_info *option)
 
 void psgd__option_help(text *to, const psgd_option_info *option)
 {
-    enum { LEFT = 34 };
-    int64_t from = to->length;
-    psgd__text_add(to, "  --%s ", option->name);
-    psgd__option_value(to, option);
-    int used = (int)(to->length - from) - 2;
-    psgd__text_add(to, "%*s ", used < LEFT ? LEFT - used : 0, "");
-    if (used > LEFT) psgd__text_add(to, "\n%*s", LEFT + 3, "");
-    psgd__text_add(to, *option->default_value ? "%s [%s]\n" : "%s\n", option->help, option->default_value);
+    text left = {.context = to->context}, words = {.context = to->context};
+    psgd__text_add(&left, "--%s ", option->name);
+    psgd__option_value(&left, option);
+    psgd__text_add(&words, *option->default_value ? "%s [%s]" : "%s", option->help, option->default_value);
+    if (left.failed || words.failed) {
+        psgd__text_free(to);
+        to->failed = true;
+    } else {
+        psgd__text_entry(to, left.chars, words.chars);
+    }
+    psgd__text_free(&left);
+    psgd__text_free(&words);
 }

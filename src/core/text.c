@@ -27,6 +27,26 @@ void psgd__text_add(text *to, const char *format, ...)
     va_end(again);
 }
 
+void psgd__text_entry(text *to, const char *left, const char *words)
+{
+    enum { INDENT = 37, WIDTH = 100 };
+    int64_t used = (int64_t)strlen(left) + 2;
+    psgd__text_add(to, "  %s", left);
+    if (used >= INDENT) psgd__text_add(to, "\n");
+    psgd__text_add(to, "%*s", INDENT - (used < INDENT ? (int)used : 0), "");
+    for (int64_t column = INDENT; *words;) {
+        int length = (int)strcspn(words, " ");
+        if (column > INDENT && column + 1 + length > WIDTH) {
+            psgd__text_add(to, "\n%*s", INDENT, "");
+            column = INDENT;
+        }
+        psgd__text_add(to, "%s%.*s", column > INDENT ? " " : "", length, words);
+        column += length + (column > INDENT);
+        words += length + (words[length] == ' ');
+    }
+    psgd__text_add(to, "\n");
+}
+
 void psgd__text_free(text *to)
 {
     psgd__free(to->context, to->chars);

@@ -21,6 +21,9 @@ typedef struct text {
 void psgd__text_add(text *to, const char *format, ...) PSGD_PRINTF(2, 3);
 void psgd__text_free(text *to);
 
+/* A line of a list: "  left   words", the words in a column of their own, broken before column 100. */
+void psgd__text_entry(text *to, const char *left, const char *words);
+
 typedef struct suggestion {
     char words[80];
 } suggestion;

@@ -61,7 +61,7 @@ static const option_row rows[] = {
     {"gradient-flops", OPTION_NUMBER, FIELD(gradient_flops), "0", .min = 0, .max = HUGE_VAL,
      .help = "flops of one gradient"},
     {"max-factor", OPTION_COUNT, FIELD(max_factor), "8192", .min = 1, .max = 1e9,
-     .help = "the largest triangle that a mode gets"},
+     .help = "the largest side that gets a triangle"},
     {"criterion", OPTION_CHOICE, FIELD(criterion), "newton", .choices = criteria,
      .help = "what Q will be fitted to; fisher: fewer triangles, none on long outputs, nor on outputs above 128 of "
              "long inputs"},

@@ -112,7 +112,7 @@ static psgd_status assign_ndim(spec *node, int64_t n, int ndim, const int64_t *s
 static psgd_status check_tiles(const spec *node, int ndim, const int64_t *shape)
 {
     if (ndim != 2) {
-        return psgd__fail(PSGD_ERR_SPEC, "%s at column %d cuts a matrix, and the tensor has %d mode%s",
+        return psgd__fail(PSGD_ERR_SPEC, "%s at column %d cuts a matrix, and the tensor has %d dimension%s",
                           node->kind->name, node->column, ndim, ndim == 1 ? "" : "s");
     }
     if (node->down > shape[0] || node->across > shape[1]) {
@@ -155,7 +155,7 @@ static psgd_status assign_ndim(spec *node, int64_t n, int ndim, const int64_t *s
     node->n = n;
     if (node->child_count != ndim) {
         return psgd__fail(PSGD_ERR_SPEC,
-                          "%s at column %d has %d factor%s, but the tensor has %d mode%s: it needs one factor "
+                          "%s at column %d has %d factor%s, but the tensor has %d dimension%s: it needs one factor "
                           "for each",
                           node->kind->name, node->column, node->child_count, node->child_count == 1 ? "" : "s", ndim,
                           ndim == 1 ? "" : "s");
@@ -169,12 +169,12 @@ psgd_status psgd__spec_fit(spec_tree *tree, int ndim, const int64_t *shape)
     int64_t n = 1;
     if (!shape) return psgd__fail(PSGD_ERR_ARGUMENT, "the shape of the tensor is missing");
     if (ndim < 1 || ndim > SPEC_MAX_DIMS) {
-        return psgd__fail(PSGD_ERR_ARGUMENT, "a tensor has 1 to %d modes, not %d", SPEC_MAX_DIMS, ndim);
+        return psgd__fail(PSGD_ERR_ARGUMENT, "a tensor has 1 to %d dimensions, not %d", SPEC_MAX_DIMS, ndim);
     }
     for (int i = 0; i < ndim; i++) {
         if (shape[i] < 1) {
-            return psgd__fail(PSGD_ERR_ARGUMENT, "mode %d of the tensor has size %lld; it must be at least 1", i + 1,
-                              (long long)shape[i]);
+            return psgd__fail(PSGD_ERR_ARGUMENT, "dimension %d of the tensor has size %lld; it must be at least 1",
+                              i + 1, (long long)shape[i]);
         }
         if (!psgd__mul_fits(n, shape[i], &n) || n > INT64_MAX / 64) {
             return psgd__fail(PSGD_ERR_ARGUMENT, "the tensor has more elements than can be counted");

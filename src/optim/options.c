@@ -67,7 +67,7 @@ const option_row psgd__optim_options[] = {
      .help = "decoupled: theta shrinks by mu decay in a step"},
     {"update-every", OPTION_COUNT, FIELD(update_every), "1", .min = 1, .max = 1e15,
      .help =
-         "fit the preconditioner every so many steps of a tensor; newton: 9 for at most 16 parameters in all where no "
+         "fit the preconditioner every so many steps of a tensor; newton: 9 for at most 16 parameters in all, if no "
          "schedule of fits is set"},
     {"update-probability", OPTION_NUMBER, FIELD(update_probability), "1", .min = 0, .max = 1,
      .help = "and then with this probability"},
@@ -75,13 +75,13 @@ const option_row psgd__optim_options[] = {
      .help = "steps over which the probability falls from 1 to update-floor; 0: it does not"},
     {"update-floor", OPTION_NUMBER, FIELD(update_floor), "0.03", .min = 0, .max = 1, .above = true,
      .help =
-         "where the probability ends; newton: 0.03, for at most 10,000 parameters in all 0.07, for 128 0.25, where no "
-         "schedule of fits is set"},
+         "where the probability ends; newton: by parameters in all 0.25 up to 128, 0.07 up to 10,000, else 0.03, if "
+         "no schedule of fits is set"},
     {"delay", OPTION_COUNT, FIELD(delay), "0", .min = 0, .max = 1000,
-     .help = "psgd: a worker fits the preconditioner, which comes into force so many steps after its pair; 0: it is "
+     .help = "psgd: a worker fits the preconditioner, which takes effect so many steps after its pair; 0: it is "
              "fitted in that step"},
     {"delay-free", OPTION_FLAG, FIELD(delay_free), "no",
-     .help = "it comes into force as soon as it is there, delay steps after its pair at most: not the same bits in "
+     .help = "it takes effect as soon as it is there, delay steps after its pair at most: not the same bits in "
              "every run"},
     {"workers", OPTION_COUNT, FIELD(workers), "1", .min = 1, .max = 64,
      .help = "delay: workers; each evaluates the Hessian-vector product of another step"},
@@ -92,9 +92,9 @@ const option_row psgd__optim_options[] = {
     {"beta2", OPTION_NUMBER, FIELD(beta2), "0.999", .min = 0, .max = 1, .below = true,
      .help = "adam, rmsprop, esgd, kfac: factor of the moving average of squares"},
     {"epsilon", OPTION_NUMBER, FIELD(epsilon), "1e-8", .min = 0, .max = HUGE_VAL,
-     .help = "adam and its like, esgd: added to the root of the squares"},
+     .help = "adaptive methods: added to the root of the squares"},
     {"epsilon-inside", OPTION_FLAG, FIELD(epsilon_inside), "no",
-     .help = "adam and its like, esgd: add epsilon^2 under the root instead, as the paper's lambda^2"},
+     .help = "adaptive methods: add epsilon^2 under the root instead, as the paper's lambda^2"},
     {"power", OPTION_NUMBER, FIELD(power), "1", .min = 0, .max = 1, .above = true,
      .help = "kfac: the power of the inverse Fisher matrix; 0.5 is what psgd fits"},
     {"inverse-every", OPTION_COUNT, FIELD(inverse_every), "20", .min = 1, .max = 1e15,
@@ -119,7 +119,7 @@ const option_row psgd__optim_options[] = {
     {"max-skipped", OPTION_COUNT, FIELD(max_skipped), "20", .min = 0, .max = 1e15,
      .help = "steps in a row that may be skipped because something is not finite"},
     {"check", OPTION_FLAG, FIELD(check), "yes",
-     .help = "no: the caller vouches that gradients are finite, which saves reading them once"},
+     .help = "no: the caller guarantees that gradients are finite, which saves reading them once"},
 };
 
 const int psgd__optim_option_count = (int)(sizeof psgd__optim_options / sizeof psgd__optim_options[0]);

@@ -18,7 +18,7 @@ refuses() { # words command...
 refuses "there is no group" "$psgd" bench groups --spec wrong --shape 4
 refuses "'4y4' is not a shape" "$psgd" bench groups --spec tri --shape 4y4
 refuses "'0' is not a shape" "$psgd" bench groups --shape 0
-refuses "has 2 factors, but the tensor has 1 mode" "$psgd" bench groups --spec scan --shape 4
+refuses "has 2 factors, but the tensor has 1 dimension" "$psgd" bench groups --spec scan --shape 4
 refuses "no case has the spec 'wrong'" "$psgd" bench groups --spec wrong
 refuses "no case has the shape '5x7'" "$psgd" bench groups --shape 5x7
 refuses "no case of --quick has the spec 'kron(tri,norm)'" "$psgd" bench groups --quick --spec 'kron(tri,norm)'

@@ -376,7 +376,7 @@ class BadInput(Case):
              header("{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 2, 3)}") + numbers),
             ("more elements than can be counted",
              header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,)}") + numbers),
-            ("more than 33 modes",
+            ("more than 33 dimensions",
              header("{'descr': '<f8', 'fortran_order': False, 'shape': (" + "1, " * 34 + ")}") + numbers),
             ("type '<i8'", array.astype("i8")),
             ("type '<f2'", array.astype("f2")),

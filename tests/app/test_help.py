@@ -22,6 +22,11 @@ def help_of(*words):
     return subprocess.run([PSGD, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
 
+def in_lines(text):
+    """Every option on a line of its own, however long."""
+    return re.sub(r"\n {37}(?=\S)", " ", text)
+
+
 def options_of(text):
     return re.findall(r"^  --([a-z0-9-]+) ", text, re.M)
 
@@ -38,9 +43,14 @@ class Help(unittest.TestCase):
 
     def test_an_option_has_one_default(self):
         for verb in VERBS:
-            text = help_of(*verb.split())
-            for line in re.findall(r"^  --.*(?:\n {37}.*)?", text, re.M):
+            for line in re.findall(r"^  --.*", in_lines(help_of(*verb.split())), re.M):
                 self.assertLessEqual(line.count(" ["), 1, line)
+
+    def test_options_fit_a_terminal(self):
+        for verb in VERBS:
+            for line in re.findall(r"^  --.*(?:\n {37}.*)*", help_of(*verb.split()), re.M):
+                self.assertLessEqual(max(map(len, line.splitlines())), 100, line)
+                self.assertNotRegex(line, r"(?m) $")
 
     def test_every_verb_has_an_example(self):
         for verb in VERBS:
@@ -54,14 +64,14 @@ class Help(unittest.TestCase):
         for path in named:
             self.assertTrue(os.path.isfile(os.path.join(source, path)), path)
         for verb in ("train", "compare", "resume"):
-            self.assertRegex(help_of(verb), r"--lr-schedule [a-z|]+\s+.*\[cosine\]\n", verb)
-        self.assertRegex(help_of("minimize"), r"--lr-schedule [a-z|]+\s+.*\[constant\]\n")
-        self.assertIn("newton: 0.03, for at most 10,000 parameters in all 0.07", help_of("train"))
+            self.assertRegex(in_lines(help_of(verb)), r"--lr-schedule [a-z|]+ .*\[cosine\]\n", verb)
+        self.assertRegex(in_lines(help_of("minimize")), r"--lr-schedule [a-z|]+ .*\[constant\]\n")
+        self.assertIn("0.25 up to 128, 0.07 up to 10,000, else 0.03", in_lines(help_of("train")))
         self.assertRegex(help_of("train"), r"csv:FILE +numbers .* label last; labels 0, 1, 2, ... are\n +classes")
         self.assertIn("PSGD_NUM_THREADS", help_of("bench"))
         for name in ("minimize", "gd", "psgd-newton", "psgd-fisher"):
-            self.assertRegex(help_of("minimize"), rf"--method NAME .*\b{name}\b")
-        self.assertIn("[4x, at least 64 KB, as auto]", help_of("group"))
+            self.assertRegex(in_lines(help_of("minimize")), rf"--method NAME .*\b{name}\b")
+        self.assertIn("[4x, at least 64 KB, as auto]", in_lines(help_of("group")))
 
     @unittest.skipUnless(numpy, "needs numpy")
     def test_every_example_runs(self):

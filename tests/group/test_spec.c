@@ -66,22 +66,22 @@ static const refusal refusals[] = {
     {"tiles(diag,0,2)", 2, {4, 6}, "two whole numbers", "column 12"},
     {"tiles(diag,2,3,4)", 2, {4, 6}, "',' or ')' expected at column 15", ""},
     {"tiles(diag,5,2)", 2, {4, 6}, "a matrix of 4 x 6 into 5 x 2 tiles", "too many"},
-    {"tiles(diag,2,2)", 1, {24}, "tiles at column 1 cuts a matrix", "the tensor has 1 mode"},
-    {"tiles(diag,2,2)", 3, {2, 3, 4}, "tiles at column 1 cuts a matrix", "the tensor has 3 modes"},
+    {"tiles(diag,2,2)", 1, {24}, "tiles at column 1 cuts a matrix", "the tensor has 1 dimension"},
+    {"tiles(diag,2,2)", 3, {2, 3, 4}, "tiles at column 1 cuts a matrix", "the tensor has 3 dimensions"},
     {"tiles(diag,1000,1000)", 2, {1000, 1000}, "1000 x 1000 tiles", "at most 65536"},
     {"tiles(diag:6,2,3)", 2, {4, 6}, "diag at column 7 has size 6, but needs 4", ""},
-    {"tiles(kron(tri,tri,tri),2,2)", 2, {4, 6}, "kron at column 7 has 3 factors", "2 modes"},
+    {"tiles(kron(tri,tri,tri),2,2)", 2, {4, 6}, "kron at column 7 has 3 factors", "2 dimensions"},
     {"tiles(tiles(diag,2,2),2,2)", 2, {8, 8}, "tiles may not stand at column 7", "at the root or under t"},
     {"sum(tiles(diag,2,2):4,diag)", 2, {4, 6}, "tiles may not stand at column 5", "at the root or under t"},
     {"sum(kron(tri:3,tri),diag:5)", 1, {17}, "needs a size", "tri at column 16"},
     {"sum(scan,diag:5)", 1, {17}, "needs a size", "column 5"},
     {"sum(kron(tri:4000000000,tri:4000000000,tri:4000000000),diag)", 1, {17}, "too large to multiply", "column 5"},
     {"sum(diag:9000000000000000000,diag:9000000000000000000,tri)", 1, {17}, "too large", "column 1"},
-    /* places and modes */
-    {"kron(tri,tri)", 3, {2, 2, 2}, "kron at column 1 has 2 factors, but the tensor has 3 modes", "one factor"},
-    {"scan", 1, {4}, "has 2 factors, but the tensor has 1 mode", "column 1"},
-    {"scaw", 3, {4, 2, 2}, "has 2 factors, but the tensor has 3 modes", "column 1"},
-    {"t(kron(tri,tri))", 1, {4}, "kron at column 3 has 2 factors, but the tensor has 1 mode", "one factor"},
+    /* places and dimensions */
+    {"kron(tri,tri)", 3, {2, 2, 2}, "kron at column 1 has 2 factors, but the tensor has 3 dimensions", "one factor"},
+    {"scan", 1, {4}, "has 2 factors, but the tensor has 1 dimension", "column 1"},
+    {"scaw", 3, {4, 2, 2}, "has 2 factors, but the tensor has 3 dimensions", "column 1"},
+    {"t(kron(tri,tri))", 1, {4}, "kron at column 3 has 2 factors, but the tensor has 1 dimension", "one factor"},
     {"kron(kron(tri,tri),diag)", 2, {4, 4}, "kron may not stand at column 6", "as a part of a sum"},
     {"block(kron(tri:2,tri:2):4,diag)", 1, {6}, "kron may not stand at column 7", "as a part of a sum"},
     {"block(sum(kron(tri:2,tri:2)):4,diag)", 1, {6}, "kron may not stand at column 11", "as a part of a sum"},
@@ -178,13 +178,13 @@ static void shapes_that_are_none_are_refused(void **state)
     (void)state;
     int64_t zero[] = {3, 0}, negative[] = {-1}, huge[] = {INT64_MAX, 2}, large[] = {INT64_MAX / 2}, many[40];
     for (int i = 0; i < 40; i++) many[i] = 1;
-    assert_fails(try_spec("diag", 2, zero), PSGD_ERR_ARGUMENT, "mode 2 of the tensor has size 0");
-    assert_fails(try_spec("diag", 1, negative), PSGD_ERR_ARGUMENT, "mode 1 of the tensor has size -1");
+    assert_fails(try_spec("diag", 2, zero), PSGD_ERR_ARGUMENT, "dimension 2 of the tensor has size 0");
+    assert_fails(try_spec("diag", 1, negative), PSGD_ERR_ARGUMENT, "dimension 1 of the tensor has size -1");
     assert_fails(try_spec("diag", 2, huge), PSGD_ERR_ARGUMENT, "more elements than can be counted");
     assert_fails(try_spec("diag", 1, large), PSGD_ERR_ARGUMENT, "more elements than can be counted");
-    assert_fails(try_spec("diag", 33, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not 33");
-    assert_fails(try_spec("diag", 0, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not 0");
-    assert_fails(try_spec("diag", -1, many), PSGD_ERR_ARGUMENT, "1 to 32 modes, not -1");
+    assert_fails(try_spec("diag", 33, many), PSGD_ERR_ARGUMENT, "1 to 32 dimensions, not 33");
+    assert_fails(try_spec("diag", 0, many), PSGD_ERR_ARGUMENT, "1 to 32 dimensions, not 0");
+    assert_fails(try_spec("diag", -1, many), PSGD_ERR_ARGUMENT, "1 to 32 dimensions, not -1");
     assert_fails(try_spec("diag", 1, NULL), PSGD_ERR_ARGUMENT, "shape");
     assert_fails(try_spec(NULL, 1, many), PSGD_ERR_SPEC, "missing");
 }

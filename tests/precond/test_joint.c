@@ -57,7 +57,7 @@ static void what_is_wrong_is_said(void **state)
     assert_fails(psgd_precond_create_joint(NULL, "diag", 2, zero, PSGD_F64, NULL, &joint), PSGD_ERR_ARGUMENT,
                  "tensor 1 has 0 elements");
     assert_fails(psgd_precond_create_joint(NULL, "kron(tri,tri)", PARTS, sizes, PSGD_F64, NULL, &joint), PSGD_ERR_SPEC,
-                 "1 mode");
+                 "1 dimension");
     assert_ok(psgd_precond_create_joint(NULL, "diag", PARTS, sizes, PSGD_F64, NULL, &joint));
     assert_ok(psgd_precond_create(NULL, "diag", 1, &n, PSGD_F64, NULL, &whole));
     assert_fails(psgd_precond_update_segments(joint, parts, parts), PSGD_ERR_ARGUMENT, "h of tensor 2 is NULL");

@@ -62,7 +62,7 @@ static psgd_status run(const cli_args *args)
 }
 
 static const cli_flag flags[] = {
-    {"quick", NULL, "fewer cases and runs: about a minute"},
+    {"quick", NULL, "fewer cases and runs"},
     {"json", NULL, "one JSON object a line"},
     {"dtype", "f32|f64", "dtype [f32]"},
     {"clock", "wall|processor", "processor time, on one thread, for a machine that others use as well [wall]"},

@@ -88,7 +88,7 @@ static psgd_status read_shape(cursor *c)
         bool digit = *c->at >= '0' && *c->at <= '9';
         if (!digit) return malformed(c, "a size");
         if (npy->ndim == NPY_MAX_DIMS) {
-            return psgd__fail(PSGD_ERR_FORMAT, "%s has more than %d modes", npy->path, NPY_MAX_DIMS);
+            return psgd__fail(PSGD_ERR_FORMAT, "%s has more than %d dimensions", npy->path, NPY_MAX_DIMS);
         }
         long long size = strtoll(c->at, &end, 10); /* saturates, and then does not fit below */
         if (!psgd__mul_fits(npy->count, size, &npy->count)) {

@@ -224,7 +224,7 @@ static const group_fused bordered_fused = {
 
 const group_ops GROUP_OPS(kron) = {
     .kind = {.name = "kron",
-             .summary = "kron(G1,G2,...): Kronecker product, factor i acts on mode i",
+             .summary = "kron(G1,G2,...): Kronecker product, factor i acts along dimension i",
              .formula = "of the factors",
              .min_children = 1,
              .max_children = SPEC_MAX_DIMS,

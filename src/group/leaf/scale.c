@@ -173,7 +173,7 @@ const group_ops GROUP_OPS(scale) = {
 };
 
 const group_ops GROUP_OPS(identity) = {
-    .kind = {.name = "identity", .summary = "I: the mode is left as it is", .formula = "0", .self_adjoint = true},
+    .kind = {.name = "identity", .summary = "the identity matrix", .formula = "0", .self_adjoint = true},
     .create = identity_create,
     .fixed = identity_fixed,
     SCALE_OPS,
