@@ -49,15 +49,11 @@ def measure(kept, run, options):
     return found
 
 
-def section(found):
+def table(found):
     def cell(values):
         return f"{statistics.median(values):.3f} ({min(values):.3f} to {max(values):.3f})"
 
-    lines = ["## Half precision", "",
-             "The transformer again. Parameters in bf16 have f32 state and are rounded stochastically. Under `torch.autocast` the "
-             "loss is computed in bf16: exact Hessian-vector products (double backward) have the relative error of bf16, a "
-             "difference of two gradients has that error divided by the length of the difference (the paper, section 3.1).", "",
-             "![Training loss in half precision](torch-half.svg)", "", "| | final loss | test loss |", "|---|---|---|"]  # fmt: skip
+    lines = ["| | final loss | test loss |", "|---|---|---|"]
     for title, runs in found.items():
         lines.append(f"| {title} | {cell([r['loss'] for r in runs])} | {cell([r['score'] for r in runs])} |")
     return lines
