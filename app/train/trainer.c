@@ -314,6 +314,20 @@ static psgd_status check_same_pieces(const checkpoint *file, int count, const tr
                       file->folder, was, is);
 }
 
+/* Another folder may hold another run, which checkpoints and records would overwrite. */
+static psgd_status check_same_folder(const checkpoint *file, int count, const train_setting *settings)
+{
+    for (int k = 0; k < count; k++) {
+        if (strcmp(settings[k].name, "out") != 0 || !strcmp(settings[k].value, file->folder)) continue;
+        return psgd__fail(
+            PSGD_ERR_ARGUMENT,
+            "the run in %s resumes where it lies, not in %s; leave out --out, and copy the folder first to "
+            "keep the run as it is",
+            file->folder, settings[k].value);
+    }
+    return PSGD_OK;
+}
+
 static bool has_setting(const checkpoint *file, const train_setting *wanted)
 {
     for (int k = 0; k < file->setting_count; k++) {
@@ -329,6 +343,7 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     trainer *self = NULL;
     psgd_status status = psgd__checkpoint_open(context, folder, &file);
     if (status == PSGD_OK) status = check_same_pieces(&file, count, settings);
+    if (status == PSGD_OK) status = check_same_folder(&file, count, settings);
     status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
     if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
     for (int i = 0; status == PSGD_OK && i < count; i++) self->changed |= !has_setting(&file, &settings[i]);

@@ -189,6 +189,14 @@ class Train(unittest.TestCase):
         first["settings"]["epochs"], first["defaults"]["total"] = "3", "9"  # steps of the cosine
         self.assertEqual(after, first)
 
+    def test_a_run_resumes_in_its_own_folder(self):
+        for name, epochs in (("run", 1), ("other", 2)):
+            psgd("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", epochs, "--out", self.at / name)
+        kept = [(self.at / "other" / name).read_bytes() for name in ("metrics.jsonl", "checkpoint.psgd")]
+        self.assertIn("leave out --out", psgd("resume", self.at / "run", "--epochs", 3, "--out", self.at / "other", fails=2))
+        self.assertEqual([(self.at / "other" / name).read_bytes() for name in ("metrics.jsonl", "checkpoint.psgd")], kept)
+        psgd("resume", self.at / "run", "--epochs", 3, "--out", self.at / "run")
+
     def test_validation_samples_are_held_out_of_training(self):
         run = self.at / "run"
         words = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 20, "--epochs", 3]
