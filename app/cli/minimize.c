@@ -8,10 +8,12 @@
 #include "problem/user_function.h"
 #include "report/metrics.h"
 #include "report/progress.h"
+#include "train/train.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MARKS = 5 };
 
@@ -161,7 +163,12 @@ static psgd_status open_log(const subject *s, const char *method, const cli_args
     default_list others = {.count = 0};
     find_defaults(method, args, &others);
     const char *out = cli_value(args, "out");
+    char path[4096];
     int created;
+    snprintf(path, sizeof path, "%s/%s", out, CHECKPOINT_FILE);
+    if (access(path, F_OK) == 0) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "there is a run of psgd train in %s; give another folder (--out)", out);
+    }
     for (int i = 0; i < args->flag_count; i++) settings[i] = (metrics_setting){args->name[i], args->value[i]};
     metrics_header header = {.run = out,
                              .method = method,
@@ -300,6 +307,8 @@ static psgd_status run(const cli_args *args)
         return cli_wrong_use("psgd minimize needs one NAME (psgd minimize --list shows them) or --function FILE.so");
     }
     if (entries && cli_value(args, "out")) return cli_wrong_use("--out is for one method, not for --compare");
+    if (entries && method) return cli_wrong_use("--method is for one method, --compare for several: leave one out");
+    if (entries && !*entries) return cli_wrong_use("--compare needs at least one method");
     int64_t n = 0;
     subject s = {.contest = {.iterations = entries ? 1000 : 10000, .tolerance = 1e-8}};
     PSGD_TRY(cli_count(args, "max-iterations", &s.contest.iterations));

@@ -219,6 +219,17 @@ class Silence(unittest.TestCase):
         self.assertEqual(log[-1]["value"], log[-2]["loss"])
         call("report", run, "-o", self.at / "page.html")
 
+    def test_minimize_leaves_a_run_of_train_alone(self):
+        run = self.at / "run"
+        call("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", 1, "--out", run)
+        kept = (run / "metrics.jsonl").read_bytes()
+        self.assertIn("give another folder", call("minimize", "wood", "--out", run, code=2).stderr)
+        self.assertEqual((run / "metrics.jsonl").read_bytes(), kept)
+
+    def test_minimize_has_one_method_or_a_table(self):
+        for words, sentence in ((["--method", "adam", "--compare", "sgd"], "leave one out"), (["--compare="], "at least one")):
+            self.assertIn(sentence, call("minimize", "wood", *words, code=2).stderr)
+
     def test_minimize_says_so(self):
         table = call("minimize", "rosenbrock", "--compare", "sgd:lr=1,lbfgs,adam").stdout.splitlines()
         self.assertTrue(table[1].endswith("diverged"), table[1])
