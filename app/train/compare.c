@@ -16,16 +16,27 @@ psgd_status psgd__compare_set(compare_list *to, const char *name, const char *va
     return PSGD_OK;
 }
 
+/* NULL: it has none of this name. */
+static const char *value_of(const train_setting *list, int count, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(list[i].name, name)) return list[i].value;
+    }
+    return NULL;
+}
+
+/* Whatever their order, and wherever the folder lies. */
 static psgd_status check_same(const checkpoint *file, const compare_list *now)
 {
-    for (int i = 0; i < now->count || i < file->setting_count; i++) {
-        const train_setting *is = i < now->count ? &now->list[i] : NULL;
-        const train_setting *was = i < file->setting_count ? &file->settings[i] : NULL;
-        if (is && was && !strcmp(is->name, was->name) && !strcmp(is->value, was->value)) continue;
+    for (int i = 0; i < now->count + file->setting_count; i++) {
+        const char *name = i < now->count ? now->list[i].name : file->settings[i - now->count].name;
+        const char *is = value_of(now->list, now->count, name);
+        const char *was = value_of(file->settings, file->setting_count, name);
+        if (!strcmp(name, "out") || (is && was && !strcmp(is, was))) continue;
         return psgd__fail(
             PSGD_ERR_ARGUMENT,
             "the run in %s was made with other settings: %s %s; give the comparison another folder (--out)",
-            file->folder, was ? was->name : is->name, was ? was->value : "was not given");
+            file->folder, name, was ? was : "was not given");
     }
     return PSGD_OK;
 }

@@ -111,6 +111,18 @@ class Compare(unittest.TestCase):
         refused = call(*self.compare("--hidden", 9), code=2)
         self.assertIn("other settings", refused.stderr)
 
+    def test_the_same_flags_in_another_order_and_place_repeat_nothing(self):
+        flags, name = ["--samples", 60, "--batch", 20], ["--optimizers", "adam:lr=0.1"]
+        words = ["compare", "logistic", "--data", "digits", "--epochs", 1, *name]
+        first = call(*words, *flags, "--out", self.at / "order")
+        (self.at / "order").rename(self.at / "moved")
+        again = call("compare", "logistic", *flags[2:], *flags[:2], *words[2:], "--out", f"{self.at}/./moved/")
+        self.assertEqual(first.stdout.splitlines()[:2], again.stdout.splitlines()[:2])
+        self.assertNotIn("epoch", again.stderr)
+        said = call(*words, *flags, "--l2", 0.1, "--out", self.at / "moved", code=2).stderr
+        self.assertIn("l2 was not given", said)
+        self.assertIn("samples 60", call(*words, "--batch", 20, "--out", self.at / "moved", code=2).stderr)
+
     def test_interrupted_and_resumed(self):
         words = self.compare("--epochs", 40, "--optimizers", "adam:lr=0.01,sgd:lr=0.01", "--seeds", 2, out="cut")
         run = subprocess.Popen([PSGD, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
