@@ -53,6 +53,15 @@ static double median(const comparison_row *row, size_t field)
     return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : NAN;
 }
 
+/* The steps of a run that did not diverge; NaN where all have. */
+static double steps_of(const comparison_row *row)
+{
+    for (int i = 0; i < row->run_count; i++) {
+        if (!row->runs[i].result.diverged) return (double)row->runs[i].result.end.step;
+    }
+    return NAN;
+}
+
 static bool any(const comparison *from, size_t field)
 {
     bool found = false;
@@ -119,7 +128,7 @@ void psgd__comparison_table(const comparison *from, text *to)
         if (error) put(to, 10, "%.2f %%", 100 * median(row, FIELD(test_error)));
         if (perplexity) put(to, 10, "%.2f", median(row, FIELD(test_perplexity)));
         put(to, 8, "%.1f", seconds);
-        put(to, 8, "%.3g", row->run_count ? 1e3 * seconds / (double)row->runs[0].result.end.step : NAN);
+        put(to, 8, "%.3g", 1e3 * seconds / steps_of(row));
         put_notes(row, to);
         psgd__text_add(to, "\n");
     }

@@ -144,6 +144,17 @@ class Compare(unittest.TestCase):
                     "--seeds", 3).stdout
         self.assertIn("diverged on 1 of 1 seeds", said)
 
+    def test_the_time_of_a_step_is_that_of_runs_that_did_not_diverge(self):
+        words = ["compare", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", 5, "--out",
+                 self.at / "times", "--optimizers", "adam", "--seeds", 2]
+        call(*words)
+        for seed, step, more in ((0, 2, ',"diverged":1'), (1, 15, ',"test_loss":1')):  # as if seed 0 had diverged
+            log = self.at / "times" / f"adam-seed{seed}" / "metrics.jsonl"
+            lines = log.read_text().splitlines()[:-1]
+            lines.append(f'{{"kind":"final","step":{step},"epoch":1,"seconds":3{more}}}')
+            log.write_text("\n".join(lines) + "\n")
+        self.assertRegex(call(*words).stdout, r"\nadam .* 3\.0 +200 +diverged on 1 of 2 seeds\n")
+
     def test_optimizers_of_like_names_have_folders_of_their_own(self):
         call("compare", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--steps", 2, "--out", self.at / "signs",
              "--optimizers", "adam:lr=1e-1,adam:lr=1e+1")
