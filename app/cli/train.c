@@ -49,8 +49,8 @@ static psgd_status run_trainer(const cli_args *args, trainer *self)
     train_state now = psgd__trainer_state(self);
     if (*now.note) puts(now.note);
     if (now.step > 0 && now.step >= now.total) {
-        printf("%s has made all of its steps, %lld; --epochs or --steps with more of them continues it\n",
-               now.folder ? now.folder : "the run", (long long)now.step);
+        printf("%s has made all of its steps, %lld; %s with more of them continues it\n",
+               now.folder ? now.folder : "the run", (long long)now.step, now.limit);
     }
     PSGD_TRY(cli_run_trainer(self, stdout, &stopped));
     if (!stopped) return PSGD_OK;
@@ -196,7 +196,7 @@ const cli_verb verb_resume = {
     .flags = resume_flags,
     .ranks = true,
     TRAIN_OPTIONS,
-    .more = "A run that has made all of its steps says so; --epochs or --steps with more of them continues it.\n",
+    .more = "A run that has made all of its steps says so, and which of --epochs and --steps continues it.\n",
     .example = "  psgd train mlp --data digits --samples 2000 --epochs 1 --out run\n"
                "  psgd resume run --epochs 2\n",
     .run = resume,

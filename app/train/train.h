@@ -107,6 +107,7 @@ psgd_status psgd__trainer_load_weights(trainer *self, const char *path);
 
 typedef struct train_state {
     int64_t step, total; /* made, and when all are made */
+    const char *limit;   /* which options more steps need, in words */
     const char *folder;  /* NULL where nothing is written */
     const char *note;    /* a sentence about the data worth telling, or "" */
     int ranks;           /* that share a batch */

@@ -357,10 +357,24 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     return status;
 }
 
+/* Epochs that were not asked for are as many as the steps take. */
+static const char *limit_of(const trainer *self)
+{
+    const train_config *config = &self->config;
+    int64_t steps = config->settings.steps, of_epochs = config->settings.epochs * self->task->steps_per_epoch;
+    bool counts = steps == 0 || psgd__options_find(config->own_list, "epochs");
+    bool by_epochs = counts && of_epochs <= self->now.step, by_steps = steps > 0 && steps <= self->now.step;
+    return by_epochs && by_steps ? "--epochs and --steps" : by_steps ? "--steps" : "--epochs";
+}
+
 train_state psgd__trainer_state(const trainer *self)
 {
-    return (train_state){self->now.step, self->total, self->config.settings.out, self->task->note,
-                         psgd_comm_size(self->config.comm)};
+    return (train_state){.step = self->now.step,
+                         .total = self->total,
+                         .limit = limit_of(self),
+                         .folder = self->config.settings.out,
+                         .note = self->task->note,
+                         .ranks = psgd_comm_size(self->config.comm)};
 }
 
 void psgd__trainer_watch_scores(trainer *self, void (*scored)(void *data, int64_t done, int64_t total), void *data)

@@ -189,6 +189,15 @@ class Train(unittest.TestCase):
         first["settings"]["epochs"], first["defaults"]["total"] = "3", "9"  # steps of the cosine
         self.assertEqual(after, first)
 
+    def test_a_finished_run_says_which_limit_it_has_reached(self):
+        for limits, more, said in ((["--steps", 2], ["--epochs", 3], "2; --steps with more"),
+                                   (["--epochs", 1, "--steps", 9], ["--steps", 99], "3; --epochs with more"),
+                                   (["--epochs", 1], ["--steps", 3], "3; --epochs and --steps with more"),
+                                   (["--epochs", 1], [], "3; --epochs with more")):
+            run = self.at / "-".join(map(str, limits + more))
+            psgd("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, *limits, "--out", run)
+            self.assertIn("has made all of its steps, " + said, psgd("resume", run, *more))
+
     def test_a_run_resumes_in_its_own_folder(self):
         for name, epochs in (("run", 1), ("other", 2)):
             psgd("train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", epochs, "--out", self.at / name)
