@@ -91,6 +91,22 @@ static psgd_status set_cosine(trainer *self)
     return make_optimizer(self);
 }
 
+/* lr-epochs and lr-end are schedules step, and set its options: lr-every, and lr-end lr-factor as well. */
+static psgd_status check_schedule(const trainer *self)
+{
+    static const char *const set[] = {"lr-schedule", "lr-every", "lr-factor"};
+    const train_settings *s = &self->config.settings;
+    bool by_epochs = s->lr_epochs > 0, by_end = s->lr_end > 0;
+    const char *other = by_epochs && by_end ? "lr-end" : NULL;
+    for (int i = 0; i < (by_epochs ? 2 : by_end ? 3 : 0); i++) {
+        const char *value = psgd__options_find(self->config.optimizer, set[i]);
+        if (value && strcmp(value, "step") != 0) other = set[i];
+    }
+    if (!other) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "--%s and --%s both say how lr falls: leave one of them out",
+                      by_epochs ? "lr-epochs" : "lr-end", other);
+}
+
 /* lr_epochs: steps of a number of epochs. lr_end: the factor for each epoch follows from where lr starts and ends. */
 static psgd_status set_schedule(trainer *self)
 {
@@ -98,6 +114,7 @@ static psgd_status set_schedule(trainer *self)
     psgd_options *options = self->config.optimizer;
     double end = s->lr_end, start = psgd_optimizer_base_rate(self->optimizer);
     int64_t every = s->lr_epochs > 0 ? s->lr_epochs : 1;
+    PSGD_TRY(check_schedule(self));
     if (s->lr_epochs == 0) {
         if (!(end > 0)) return set_cosine(self);
         if (end > start) {

@@ -384,8 +384,15 @@ class Train(unittest.TestCase):
                                 (["mlp", "--data", "digits", "--optimizer", "adm"], "adam"),
                                 (["mlp", "--data", "xor:x"], "length of sequences"),
                                 (["mlp", "--data", "digits", "--hv-batch", "65"], "at most the batch of 64"),
-                                (["mlp", "--data", "digits", "--group", "tru"], "tru")):
+                                (["mlp", "--data", "digits", "--group", "tru"], "tru"),
+                                *((["mlp", "--data", "logit", *schedules], "both say how lr falls") for schedules in (
+                                    ("--lr-end", 0.001, "--lr-epochs", 2), ("--lr-end", 0.001, "--lr-schedule", "plateau"),
+                                    ("--lr-epochs", 2, "--lr-schedule", "cosine"), ("--lr-epochs", 2, "--lr-every", 7),
+                                    ("--lr-end", 0.001, "--lr-factor", 0.5)))):
             self.assertIn(sentence, psgd("train", *words, fails=2))
+        for schedule in (["--lr-end", 0.001], ["--lr-epochs", 2, "--lr-factor", 0.5]):
+            self.assertIn("lr-schedule step", psgd("train", "mlp", "--data", "logit", *schedule, "--lr-schedule", "step",
+                                                   "--dry-run"))
         run = self.at / "run"
         psgd(*self.small(run, "--steps", 1))
         self.assertIn("there is a run in", psgd(*self.small(run), fails=2))
