@@ -81,6 +81,7 @@ const model psgd__model_alexnet = {
     .name = "alexnet",
     .summary = "AlexNet: five convolutions, three affine maps; size full or small",
     .sample = "images [channels, height, width], of at least 67 x 67, or of at least 15 x 15 with --size small",
+    .takes = {"dropout", "size", "normalise"},
     .sample_ndim = 3,
     .build = alexnet_build,
     .start = alexnet_start,

@@ -24,6 +24,7 @@ const model psgd__model_autoencoder = {
     .name = "autoencoder",
     .summary = "An autoencoder with a code of --hidden units",
     .sample = "anything",
+    .takes = {"hidden", "activation"},
     .unlabelled = true,
     .build = autoencoder_build,
 };

@@ -41,6 +41,7 @@ const model psgd__model_factors = {
     .name = "factors",
     .summary = "Matrix factorisation of rank --hidden: the product of two affine maps",
     .sample = "pairs of vectors [2, size]",
+    .takes = {"hidden"},
     .sample_ndim = 2,
     .defaults = defaults,
     .build = factors_build,

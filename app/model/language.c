@@ -39,6 +39,7 @@ const model psgd__model_language = {
     .name = "lm",
     .summary = "A language model: an embedding, --layers LSTMs of --hidden units, a decoder",
     .sample = "texts",
+    .takes = {"hidden", "layers", "back", "dropout", "embedding-dropout", "untied", "row-gradients"},
     .sample_ndim = 1,
     .text = true,
     .uniform = 0.1,

@@ -46,6 +46,7 @@ const model psgd__model_mlp = {
     .name = "mlp",
     .summary = "A multilayer perceptron: --layers of --hidden units with --activation",
     .sample = "anything",
+    .takes = {"hidden", "layers", "activation", "dropout"},
     .build = mlp_build,
 };
 

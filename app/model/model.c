@@ -73,6 +73,20 @@ psgd_status psgd__model_find(const char *name, const model **found)
                       psgd__suggest_or_list("models", name, names, MODEL_COUNT).words);
 }
 
+psgd_status psgd__model_check_option(const model *kind, const option_row *option, const char *value)
+{
+    char taken[128] = "--l2";
+    bool takes = !strcmp(option->name, "l2") || !strcmp(value, option->standard);
+    for (int i = 0; kind->takes[i]; i++) {
+        size_t used = strlen(taken);
+        takes = takes || !strcmp(kind->takes[i], option->name);
+        snprintf(taken + used, sizeof taken - used, ", --%s", kind->takes[i]);
+    }
+    if (takes) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is not an option of the model %s, which takes %s", option->name,
+                      kind->name, taken);
+}
+
 /* loss + (l2 / 2) sum of squares of every parameter. */
 static psgd_node penalised(psgd_graph *graph, psgd_node loss, double l2)
 {

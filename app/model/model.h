@@ -46,6 +46,7 @@ typedef struct model {
     bool unlabelled;               /* labels are not used, so that there are no errors to count */
     bool text;                     /* trains on a text, from token to token, not on labelled samples */
     double uniform;                /* not 0: parameters start uniform in (-uniform, uniform), biases zero */
+    const char *takes[8];          /* its options besides l2; NULL after the last */
     const model_default *defaults; /* OPTIONAL: options that differ from the tables; ends with {0} */
     /* Adds the nodes; the caller finishes the graph. */
     model_nodes (*build)(psgd_graph *graph, const model_shape *shape, const model_settings *settings);
@@ -60,6 +61,9 @@ int64_t psgd__model_features(const model_shape *shape);
 psgd_node psgd__model_activate(psgd_graph *graph, int activation, psgd_node x);
 
 psgd_status psgd__model_find(const char *name, const model **found);
+
+/* That this value of a model's option means something to it. */
+psgd_status psgd__model_check_option(const model *kind, const option_row *option, const char *value);
 
 /* A finished graph of the model. */
 psgd_status psgd__model_graph(const psgd_context *context, const model *kind, psgd_dtype dtype,

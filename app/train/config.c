@@ -32,6 +32,16 @@ static psgd_status find_model(train_config *self, int count, const train_setting
     return self->kind ? PSGD_OK : psgd__fail(PSGD_ERR_ARGUMENT, "a run needs a model");
 }
 
+/* One that the model has no use for would be left aside without a word. */
+static psgd_status check_model_options(const train_config *self)
+{
+    for (int i = 0; i < psgd__model_option_count; i++) {
+        const char *value = psgd__options_find(self->model_list, psgd__model_options[i].name);
+        if (value) PSGD_TRY(psgd__model_check_option(self->kind, &psgd__model_options[i], value));
+    }
+    return PSGD_OK;
+}
+
 static psgd_status keep_text(train_config *self, int count, const train_setting *list)
 {
     text all = {.context = self->context};
@@ -86,6 +96,7 @@ psgd_status psgd__config_read(const psgd_context *context, int count, const trai
     option_table models = {psgd__model_options, psgd__model_option_count, &self->model};
     PSGD_TRY(psgd__options_read(self->own_list, &own, 1));
     PSGD_TRY(psgd__options_read(self->model_list, &models, 1));
+    PSGD_TRY(check_model_options(self));
     if (!self->settings.data) return psgd__fail(PSGD_ERR_ARGUMENT, "a run needs --data, as in --data digits");
     if (self->settings.hv_batch > self->settings.batch) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "hv-batch must be at most the batch of %lld, not %lld",

@@ -340,10 +340,9 @@ static psgd_status run(psgd_context *context, int variant)
                                       {"batch", "2"},
                                       {"steps", "2"},
                                       {"checkpoint-every", "1"},
-                                      {"hidden", "3"},
-                                      {"back", "5"},
-                                      {"samples", "10"}};
-    int count = (int)(sizeof settings / sizeof settings[0]) - !variant; /* a text takes no samples */
+                                      {variant ? "samples" : "hidden", variant ? "10" : "3"},
+                                      {"back", "5"}};
+    int count = (int)(sizeof settings / sizeof settings[0]) - variant; /* of a text alone */
     trainer *made = NULL;
     bool stopped;
     report page = {.context = context};

@@ -112,8 +112,8 @@ static void assert_same(const char *a, const char *b)
 static const char *const runs[][28] = {
     {"model", "lenet5", SMALL_DIGITS, "batch", "24", "optimizer", "psgd-newton", "group", "kron(dense,dense)"},
     {"model", "lenet5", SMALL_DIGITS, "batch", "19", "optimizer", "psgd-fisher", "group", "scan"}, /* uneven pieces */
-    {"model", "mlp", SMALL_DIGITS, "batch", "30", "hidden", "9", "normalise", "yes", "dropout", "0.2", "optimizer",
-     "psgd-newton", "hv-batch", "11", "pairs", "2"},
+    {"model", "mlp", SMALL_DIGITS, "batch", "30", "hidden", "9", "dropout", "0.2", "optimizer", "psgd-newton",
+     "hv-batch", "11", "pairs", "2"},
     {"model", "mlp", SMALL_DIGITS, "batch", "30", "hidden", "9", "optimizer", "lbfgs"},
     {"model", "mlp", SMALL_DIGITS, "batch", "30", "hidden", "9", "optimizer", "psgd-newton", "hv", "difference"},
     {"model", "mlp", SMALL_DIGITS, "batch", "30", "hidden", "9", "optimizer", "adam", "dtype", "f64"},
@@ -176,8 +176,8 @@ static const char *const delayed_runs[][30] = {
     {"model", "lm", "data", "markov:60,5,700,1", "hidden", "9", "back", "5", "epochs", "1", "batch", "8", "untied",
      "yes", "row-gradients", "yes", DELAYED, "delay", "3"},
     {SMALL_TEXT, "batch", "11", "dropout", "0.2", DELAYED, "delay", "2", "group", "kron(dense,dense)"},
-    {"model", "mlp", SMALL_DIGITS, "batch", "20", "hidden", "9", "normalise", "yes", "dropout", "0.2", DELAYED, "delay",
-     "6", "hv-batch", "11"},
+    {"model", "mlp", SMALL_DIGITS, "batch", "20", "hidden", "9", "dropout", "0.2", DELAYED, "delay", "6", "hv-batch",
+     "11"},
     {"model", "mlp", SMALL_DIGITS, "batch", "20", "hidden", "9", DELAYED, "delay", "2", "pairs", "2", "group",
      "tiles(kron(dense,dense),2,3)"},
 };

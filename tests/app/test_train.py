@@ -385,6 +385,10 @@ class Train(unittest.TestCase):
                                 (["mlp", "--data", "xor:x"], "length of sequences"),
                                 (["mlp", "--data", "digits", "--hv-batch", "65"], "at most the batch of 64"),
                                 (["mlp", "--data", "digits", "--group", "tru"], "tru"),
+                                (["lenet5", "--data", "digits", "--dropout", 0.5],
+                                 "--dropout is not an option of the model lenet5, which takes --l2\n"),
+                                (["lstm", "--data", "xor:5", "--layers", 2], "of the model lstm, which takes --l2, --hidden\n"),
+                                (["lm", "--data", "markov", "--normalise", "yes"], "of the model lm, which takes --l2, --hidden"),
                                 *((["mlp", "--data", "logit", *schedules], "both say how lr falls") for schedules in (
                                     ("--lr-end", 0.001, "--lr-epochs", 2), ("--lr-end", 0.001, "--lr-schedule", "plateau"),
                                     ("--lr-epochs", 2, "--lr-schedule", "cosine"), ("--lr-epochs", 2, "--lr-every", 7),
@@ -393,6 +397,7 @@ class Train(unittest.TestCase):
         for schedule in (["--lr-end", 0.001], ["--lr-epochs", 2, "--lr-factor", 0.5]):
             self.assertIn("lr-schedule step", psgd("train", "mlp", "--data", "logit", *schedule, "--lr-schedule", "step",
                                                    "--dry-run"))
+        self.assertIn("lr 0.08", psgd("train", "logistic", "--data", "logit", "--hidden", 30, "--dropout", 0, "--dry-run"))
         run = self.at / "run"
         psgd(*self.small(run, "--steps", 1))
         self.assertIn("there is a run in", psgd(*self.small(run), fails=2))
