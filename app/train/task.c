@@ -44,6 +44,20 @@ psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool r
     return psgd__model_graph(config->context, config->kind, config->dtype, &shape, &settings, &to->graph, &to->nodes);
 }
 
+const char *psgd__task_jpeg_option(const train_settings *s)
+{
+    return s->height > 0           ? "height"
+           : s->width > 0          ? "width"
+           : s->resize > 0         ? "resize"
+           : s->subtract_mean      ? "subtract-mean"
+           : s->random_crop        ? "random-crop"
+           : s->mirror             ? "mirror"
+           : s->decode_threads > 0 ? "decode-threads"
+           : s->cache              ? "cache"
+           : s->truth              ? "truth"
+                                   : NULL;
+}
+
 void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to)
 {
     void *source, *target;

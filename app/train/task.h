@@ -82,6 +82,9 @@ void psgd__task_own(const train_config *config, int64_t *first, int64_t *count);
 /* A graph of the model for n samples of the task; none where n is 0. */
 psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool row_gradients, train_graph *to);
 
+/* An option that is set and says how JPEGs are read; NULL: none is. */
+const char *psgd__task_jpeg_option(const train_settings *settings);
+
 /* The state of a graph for another: of its first samples, or moving averages, which know no samples. */
 void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to);
 

@@ -39,6 +39,8 @@ static psgd_status check_sizes(const language *self)
 static psgd_status check_options(const train_settings *s)
 {
     if (s->samples > 0) return psgd__fail(PSGD_ERR_ARGUMENT, "--samples is for labelled samples; a text is used whole");
+    const char *jpegs = psgd__task_jpeg_option(s);
+    if (jpegs) return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is for JPEGs, not for a text", jpegs);
     if (s->regression) return psgd__fail(PSGD_ERR_ARGUMENT, "--regression is for labelled samples, not for a text");
     if (s->validation > 0) {
         return psgd__fail(PSGD_ERR_ARGUMENT,

@@ -26,6 +26,16 @@ typedef struct samples {
     double *sums;            /* [batches of the largest split][3]: losses, errors, top-5 errors */
 } samples;
 
+/* What says something of other sources alone. */
+static psgd_status check_options(const train_settings *s, const source *train)
+{
+    const char *jpegs = strncmp(s->data, "images:", 7) != 0 ? psgd__task_jpeg_option(s) : NULL;
+    if (jpegs) return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is for JPEGs, --data images:DIR, not for %s", jpegs, s->data);
+    if (!s->regression || train->classes == 1) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT, "--regression is for labels of csv, npy and idx; those of %s are classes",
+                      s->data);
+}
+
 static psgd_status open_splits(samples *self)
 {
     const train_config *config = self->base.config;
@@ -50,6 +60,7 @@ static psgd_status open_splits(samples *self)
                           config->kind->name, s->data);
     }
     PSGD_TRY(psgd__source_open(config->context, s->data, SPLIT_TRAIN, &wanted, &self->train));
+    PSGD_TRY(check_options(s, self->train));
     wanted.training = self->train;
     PSGD_TRY(psgd__source_open(config->context, s->data, SPLIT_TEST, &wanted, &self->test));
     const source *train = self->train, *test = self->test;

@@ -389,6 +389,10 @@ class Train(unittest.TestCase):
                                  "--dropout is not an option of the model lenet5, which takes --l2\n"),
                                 (["lstm", "--data", "xor:5", "--layers", 2], "of the model lstm, which takes --l2, --hidden\n"),
                                 (["lm", "--data", "markov", "--normalise", "yes"], "of the model lm, which takes --l2, --hidden"),
+                                (["mlp", "--data", "digits", "--regression", "yes"], "those of digits are classes"),
+                                (["lm", "--data", "markov", "--height", 20], "--height is for JPEGs, not for a text"),
+                                *((["mlp", "--data", "xor:5", *jpegs], f"{jpegs[0]} is for JPEGs") for jpegs in (
+                                    ("--height", 20), ("--resize", 40), ("--mirror", "yes"), ("--cache", "pixels"))),
                                 *((["mlp", "--data", "logit", *schedules], "both say how lr falls") for schedules in (
                                     ("--lr-end", 0.001, "--lr-epochs", 2), ("--lr-end", 0.001, "--lr-schedule", "plateau"),
                                     ("--lr-epochs", 2, "--lr-schedule", "cosine"), ("--lr-epochs", 2, "--lr-every", 7),
