@@ -142,8 +142,10 @@ static psgd_status validate(session *s, train_score *valid)
     train_progress *now = &self->now;
     PSGD_TRY(score_valid(self, valid));
     if (!isfinite(valid->loss)) {
-        return psgd__fail(PSGD_ERR_NOT_FINITE, "the run diverged at step %lld: its %s loss is %g", (long long)now->step,
-                          self->task->validation, valid->loss);
+        return psgd__fail(
+            PSGD_ERR_NOT_FINITE,
+            "the run diverged at step %lld: its %s loss is not finite; a smaller --lr, or --clip, may help",
+            (long long)now->step, self->task->validation);
     }
     if (!at_epoch_end(self)) return PSGD_OK;
     PSGD_TRY(psgd_optimizer_validate(self->optimizer, valid->loss));

@@ -53,8 +53,10 @@ static psgd_status make_optimizer(trainer *self)
     psgd_tensor tensors[TRAIN_MAX_TENSORS];
     const psgd_graph *graph = self->task->full.graph;
     for (int i = 0; i < self->tensors; i++) {
-        tensors[i] = (psgd_tensor){
-            .ndim = 2, .shape = psgd_graph_parameter_shape(graph, i), .rows = psgd_graph_max_rows(graph, i)};
+        tensors[i] = (psgd_tensor){.name = psgd_graph_parameter_name(graph, i),
+                                   .ndim = 2,
+                                   .shape = psgd_graph_parameter_shape(graph, i),
+                                   .rows = psgd_graph_max_rows(graph, i)};
     }
     PSGD_TRY(psgd_optimizer_create_comm(self->context, self->config.comm, psgd__config_method(&self->config),
                                         self->tensors, tensors, self->config.dtype, self->config.optimizer,

@@ -208,6 +208,10 @@ class Silence(unittest.TestCase):
         call("resume", self.at / "run", "--lr", 0.01)
         self.assertNotIn("diverged", records(self.at / "run")[-1])
 
+    def test_a_validation_loss_that_is_not_finite_says_what_may_help(self):
+        lines = call("train", "mlp", *SMALL, "--steps", 10, "--optimizer", "sgd", "--lr", 1e33, code=1).stderr.splitlines()
+        self.assertRegex(lines[-1], r"^psgd: the run diverged at step 10: its test loss is not finite; a smaller --lr")
+
     def samples(self, bad):
         """60 samples of which these are so large that products overflow."""
         x = [3.4e38 if i in bad else ((i + j) % 7 - 3) / 8 for i in range(60) for j in range(64)]
@@ -218,7 +222,7 @@ class Silence(unittest.TestCase):
 
     def test_first_skipped_step_warns_and_the_run_ends(self):
         done = call(*self.samples(bad={12}))
-        self.assertRegex(done.stderr, r"^psgd: warning: step \d+ was skipped: .* not finite")
+        self.assertRegex(done.stderr, r"^psgd: warning: step \d+ was skipped: the gradient of W1 is not finite")
         self.assertEqual(done.stderr.count("warning"), 1)
         final = records(self.at / "run")[-1]
         self.assertGreaterEqual(final["skipped_steps"], 1)
