@@ -314,10 +314,10 @@ const cli_verb verb_compare = {
         "An optimizer is psgd-newton, psgd-fisher or a method of psgd minimize, with options of its own behind it\n"
         "as in psgd-newton:group=kron(tri,tri):lr=0.1; options given as flags are for all of them.\n\n"
         "Each learning rate of --lr is tried on the first seed; the one with the lowest training loss over the last\n"
-        "twentieth of the steps, or with --validation the lowest validation error, is run on the other seeds. An\n"
-        "optimizer with an lr of its own, lr=default included, is run as it is. The table has medians over seeds,\n"
-        "and says which runs diverged. Models and sources are those of psgd train. A comparison that was stopped is\n"
-        "resumed by the same command; finished runs are not repeated.\n",
+        "twentieth of the steps, or with --validation the lowest validation error (loss, where there are no\n"
+        "classes), is run on the other seeds. An optimizer with an lr of its own, lr=default included, is run as it\n"
+        "is. The table has medians over seeds, and says which runs diverged. Models and sources are those of psgd\n"
+        "train. A comparison that was stopped is resumed by the same command; finished runs are not repeated.\n",
     .example =
         "  psgd compare mlp --data digits --samples 1000 --epochs 2 --optimizers psgd-newton:lr=default,adam --lr "
         "0.001,0.01 --out comparison\n",

@@ -15,7 +15,8 @@ enum { DIGITS = 10 };
 static double cost_of(const metrics_summary *result)
 {
     if (result->diverged) return NAN;
-    return isfinite(result->valid_error) ? result->valid_error : result->loss;
+    if (isfinite(result->valid_error)) return result->valid_error;
+    return isfinite(result->valid_loss) ? result->valid_loss : result->loss;
 }
 
 int psgd__comparison_best(const comparison_row *row)
@@ -145,6 +146,7 @@ static void put_run(text *to, const comparison_run *run, bool first)
     psgd__json_number(to, ",", "loss", DIGITS, result->loss);
     psgd__json_number(to, ",", "test_loss", DIGITS, result->test_loss);
     if (isfinite(result->valid_error)) psgd__json_number(to, ",", "valid_error", DIGITS, result->valid_error);
+    if (isfinite(result->valid_loss)) psgd__json_number(to, ",", "valid_loss", DIGITS, result->valid_loss);
     if (isfinite(result->test_error)) psgd__json_number(to, ",", "test_error", DIGITS, result->test_error);
     if (isfinite(result->test_perplexity))
         psgd__json_number(to, ",", "test_perplexity", DIGITS, result->test_perplexity);

@@ -31,8 +31,8 @@ typedef struct comparison {
     int row_count;
 } comparison;
 
-/* The trial with the lowest error on samples held out for validation, else with the lowest training loss at the end; -1
- * where all have diverged. */
+/* The trial with the lowest error, or without classes loss, on samples held out for validation, else with the lowest
+ * training loss at the end; -1 where all have diverged. */
 int psgd__comparison_best(const comparison_row *row);
 
 /* Medians over the runs that did not diverge. */

@@ -26,11 +26,13 @@ static double last_loss(const metrics_run *run)
 metrics_summary psgd__metrics_summary(const metrics_run *run)
 {
     bool diverged = final_value(run, "diverged", 0) == 1;
+    bool is_text = isfinite(final_value(run, "test_perplexity", NAN)); /* whose validation text is no choice */
     return (metrics_summary){
         .finished = run->finished,
         .diverged = diverged,
         .loss = diverged ? NAN : last_loss(run),
         .valid_error = final_value(run, "valid_error", NAN),
+        .valid_loss = is_text ? NAN : final_value(run, "valid_loss", NAN),
         .test_loss = final_value(run, "test_loss", NAN),
         .test_error = final_value(run, "test_error", NAN),
         .test_perplexity = final_value(run, "test_perplexity", NAN),

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import pty
+import random
 import re
 import resource
 import signal
@@ -226,6 +227,18 @@ class Train(unittest.TestCase):
              self.at / "c")
         row = json.loads((self.at / "c" / "compare.json").read_text())["optimizers"][0]
         self.assertEqual(row["lr"], min(row["trials"], key=lambda trial: trial["valid_error"])["lr"])
+
+    def test_without_classes_a_learning_rate_is_chosen_by_the_validation_loss(self):
+        draw = random.Random(2)
+        rows = [[draw.gauss(0, 1) for _ in range(20)] for _ in range(60)]
+        table = self.at / "table.csv"
+        table.write_text("".join(f"{','.join(f'{x:.3f}' for x in row)},{row[0] + draw.gauss(0, 1):.3f}\n" for row in rows))
+        out = self.at / "comparison"  # the larger step fits the noise of the training samples
+        psgd("compare", "mlp", "--data", f"csv:{table}", "--batch", 10, "--epochs", 60, "--validation", 0.3, "--optimizers", "adam",
+             "--lr", "0.01,0.1", "--out", out)
+        row = json.loads((out / "compare.json").read_text())["optimizers"][0]
+        self.assertEqual(row["lr"], min(row["trials"], key=lambda trial: trial["valid_loss"])["lr"])
+        self.assertNotEqual(row["lr"], min(row["trials"], key=lambda trial: trial["loss"])["lr"])
 
     def test_kfac_goes_on_as_if_never_stopped(self):
         words = ["train", "lenet5", "--data", "digits", "--samples", 60, "--batch", 20, "--optimizer", "kfac",
