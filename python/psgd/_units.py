@@ -24,6 +24,7 @@ class Unit:
 
     def __init__(self, params: Sequence[Tensor], shape: Tuple[int, ...], spec: Optional[str], name: str) -> None:
         self.params, self.shape, self.spec, self.name = list(params), shape, spec, name
+        self.shapes = [p.shape for p in params]  # parameters may change theirs, which is refused
         self.array_dtype = params[0].dtype  # of what the C optimizer reads and writes; parameters may change theirs
         self.dtype = torch.float32 if self.array_dtype in HALVES else self.array_dtype  # of state and steps
         self.rows = 0  # room for the rows of a row-sparse gradient; 0: all gradients were whole
@@ -66,8 +67,15 @@ class Unit:
         """Whether the C optimizer can read and write the tensor where it is."""
         return (
             type(tensor) in _PLAIN and tensor.dtype is self.array_dtype and tensor.is_cpu
-            and tensor.layout is torch.strided and tensor.is_contiguous()
+            and tensor.layout is torch.strided and tensor.is_contiguous() and tensor.shape == self.shapes[0]
         )  # fmt: skip
+
+    def check_shape(self, tensor: Tensor, shape: torch.Size) -> None:
+        if tensor.shape != shape:
+            raise ValueError(
+                f"{self.name} or its gradient is of shape {tuple(tensor.shape)} now, and was of shape {tuple(shape)} when "
+                "the optimizer was made; make another optimizer"
+            )
 
     def gather(self, lists: Sequence[Sequence[Optional[Tensor]]], what: str, negate: bool = False) -> Tensor:
         """Tensors in the shapes of the parameters as contiguous arrays: the tensor itself where it is one already, else
@@ -76,6 +84,10 @@ class Unit:
         if len(lists) == 1 and len(self.params) == 1 and first is not None and not negate:
             if self.lies_as_needed(first):
                 return first
+        for tensors in lists:
+            for tensor, shape in zip(tensors, self.shapes):
+                if tensor is not None:
+                    self.check_shape(tensor, shape)
         room, views = self.array(what, len(lists))
         for parts, tensors in zip(views, lists):
             for part, tensor in zip(parts, tensors):

@@ -541,6 +541,17 @@ def test_autograd_learns_of_the_step_and_dtypes_may_change():
     assert weight.dtype == torch.float64 and (weight < before).all()
 
 
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_parameter_that_changes_its_size_is_refused(size):
+    memory = torch.ones(5)
+    weight = torch.nn.Parameter(torch.ones(3))
+    opt = PSGD([weight], 0.1, method="sgd")
+    weight.data, weight.grad = memory[:size], torch.ones(size)
+    with pytest.raises(ValueError, match=f"of shape \\({size},\\) now, and was of shape \\(3,\\)"):
+        opt.step()
+    assert memory.eq(1).all()
+
+
 @pytest.mark.parametrize("hv", ["exact", "difference"])
 @pytest.mark.parametrize("dtypes", [(torch.float32, torch.float64), (torch.float64, torch.float32)])
 def test_newton_follows_a_model_that_changes_its_dtype(dtypes, hv):
