@@ -296,7 +296,7 @@ class TensorList:
             else:
                 index, g = self._rows_of(grads, unit.array_dtype)
                 g = -g if self.group.get("maximize") else g
-                if len(index) > unit.rows:
+                if len(index) > unit.rows or unit.rows == 0:
                     self._make_room(i, len(index))
                     return self.load(products)
                 self.kept += [index, g]

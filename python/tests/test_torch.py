@@ -630,6 +630,33 @@ def test_sparse_state_resumes_bit_for_bit():
     assert torch.equal(embedding.weight, twin_net.weight) and torch.equal(embedding.weight, copied_net.weight)
 
 
+def test_a_sparse_gradient_may_have_no_rows_at_first():
+    embedding, opt = sparse_pair(damping=0.1)
+    before = embedding.weight.detach().clone()
+    none = torch.empty((1, 0), dtype=torch.long), torch.empty((0, 3), dtype=torch.float64)
+    embedding.weight.grad = torch.sparse_coo_tensor(*none, (50, 3))
+    opt.step()
+    assert torch.equal(embedding.weight.detach(), before)
+    lookup(embedding, opt, [3, 7])
+    changed = (embedding.weight.detach() != before).any(1).nonzero().ravel().tolist()
+    assert changed == [3, 7] and opt.skipped == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sparse_state_of_many_rows_and_few_bits_resumes(dtype):
+    nets = [torch.nn.Embedding(50_000, 1, sparse=True).to(dtype) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    opts = [PSGD(net, 0.1, method="sgd") for net in nets]
+    for net, opt in zip(nets, opts):
+        net.weight.grad = torch.sparse_coo_tensor(torch.arange(40_000)[None], torch.ones(40_000, 1, dtype=dtype), net.weight.shape)
+        opt.step()
+    opts[1].load_state_dict(opts[0].state_dict())
+    for net, opt in zip(nets, opts):
+        net.weight.grad = torch.sparse_coo_tensor(torch.arange(45_000)[None], torch.ones(45_000, 1, dtype=dtype), net.weight.shape)
+        opt.step()
+    assert torch.equal(nets[0].weight, nets[1].weight)
+
+
 def test_sparse_refused():
     for wrong in (dict(group="kron(tri,tri)"), dict(criterion="newton"), dict(momentum=0.9), dict(weight_decay=0.1)):
         embedding, opt = sparse_pair(**wrong)
