@@ -60,6 +60,7 @@ PROTOTYPES = {
     "psgd_optimizer_option": (c_int, [c_char_p, c_int, P]),
     "psgd_optimizer_setting": (c_int, [P, c_int, P]),
     "psgd_precond_option": (c_int, [c_int, P]),
+    "psgd_optimizer_needs_objective": (c_int, [P]),
     "psgd_optimizer_wants_product": (c_int, [P]),
     "psgd_optimizer_tensor_wants_product": (c_int, [P, c_int]),
     "psgd_optimizer_draw": (STATUS, [P, c_int, P]),

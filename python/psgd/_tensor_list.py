@@ -157,6 +157,8 @@ class TensorList:
     def _create(self) -> None:
         group, joint = self.group, self.group["joint"]
         given = {keyword: group.get(keyword) for keyword in KEYWORDS}
+        if "plateau" in (group.get("lr_schedule"), group.get("precond_step_schedule")):
+            raise UnsupportedError("the schedule plateau has no validation loss here; torch has ReduceLROnPlateau")
         self.seen = {keyword: float(v) if isinstance(v, Tensor) else v for keyword, v in given.items()}
         options = {KEYWORDS[keyword]: value for keyword, value in self.seen.items()}
         options["apply"] = options["apply"].lower() if isinstance(options["apply"], str) else options["apply"]
@@ -165,6 +167,9 @@ class TensorList:
         if joint:
             options["group"] = group["group"]
         self.handle = create(group["method"], self.units, options, self.context)
+        if lib.psgd_optimizer_needs_objective(self.handle.value):
+            instead = "torch.optim.LBFGS, and psgd.minimize for functions of arrays, search"
+            raise UnsupportedError(f"the method {group['method']} searches along its steps, which PSGD does not; {instead}")
         self.pairs = int(options["pairs"] or 1)
         self.views.clear()
 

@@ -406,6 +406,12 @@ def test_refused():
     ):  # fmt: skip
         with pytest.raises(kind):
             PSGD([weight], **wrong)
+    for wrong, sentence in (
+        (dict(method="lbfgs"), "torch.optim.LBFGS"), (dict(method="newton-cg"), "psgd.minimize"),
+        (dict(lr_schedule="plateau"), "ReduceLROnPlateau"), (dict(precond_step_schedule="plateau"), "ReduceLROnPlateau"),
+    ):  # fmt: skip
+        with pytest.raises(psgd.UnsupportedError, match=sentence):
+            PSGD([weight], **wrong)
     with pytest.raises(TypeError, match="complex64"):
         PSGD([torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))])
     with pytest.raises(TypeError):
