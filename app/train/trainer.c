@@ -93,6 +93,23 @@ static psgd_status set_cosine(trainer *self)
     return make_optimizer(self);
 }
 
+/* Options of another schedule than that of the run, which is cosine where it is not named. */
+static psgd_status check_schedule_options(const psgd_options *options)
+{
+    static const struct {
+        const char *option, *one, *other;
+    } of[] = {{"lr-every", "step", "step"}, {"lr-factor", "step", "plateau"}, {"lr-floor", "cosine", "cosine"}};
+    const char *schedule = psgd__options_find(options, "lr-schedule");
+    if (!schedule) schedule = "cosine";
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        bool set = psgd__options_find(options, of[i].option);
+        if (!set || !strcmp(schedule, of[i].one) || !strcmp(schedule, of[i].other)) continue;
+        return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is for --lr-schedule %s, and that of this run is %s", of[i].option,
+                          of[i].one, schedule);
+    }
+    return PSGD_OK;
+}
+
 /* lr-epochs and lr-end are schedules step, and set its options: lr-every, and lr-end lr-factor as well. */
 static psgd_status check_schedule(const trainer *self)
 {
@@ -100,7 +117,8 @@ static psgd_status check_schedule(const trainer *self)
     const train_settings *s = &self->config.settings;
     bool by_epochs = s->lr_epochs > 0, by_end = s->lr_end > 0;
     const char *other = by_epochs && by_end ? "lr-end" : NULL;
-    for (int i = 0; i < (by_epochs ? 2 : by_end ? 3 : 0); i++) {
+    if (!by_epochs && !by_end) return check_schedule_options(self->config.optimizer);
+    for (int i = 0; i < (by_epochs ? 2 : 3); i++) {
         const char *value = psgd__options_find(self->config.optimizer, set[i]);
         if (value && strcmp(value, "step") != 0) other = set[i];
     }

@@ -406,6 +406,9 @@ class Train(unittest.TestCase):
                                 (["lm", "--data", "markov", "--height", 20], "--height is for JPEGs, not for a text"),
                                 *((["mlp", "--data", "xor:5", *jpegs], f"{jpegs[0]} is for JPEGs") for jpegs in (
                                     ("--height", 20), ("--resize", 40), ("--mirror", "yes"), ("--cache", "pixels"))),
+                                *((["mlp", "--data", "logit", *schedules], f"{schedules[0]} is for --lr-schedule") for schedules in (
+                                    ("--lr-every", 9), ("--lr-factor", 0.5, "--lr-schedule", "constant"),
+                                    ("--lr-floor", 0.1, "--lr-schedule", "step"))),
                                 *((["mlp", "--data", "logit", *schedules], "both say how lr falls") for schedules in (
                                     ("--lr-end", 0.001, "--lr-epochs", 2), ("--lr-end", 0.001, "--lr-schedule", "plateau"),
                                     ("--lr-epochs", 2, "--lr-schedule", "cosine"), ("--lr-epochs", 2, "--lr-every", 7),
