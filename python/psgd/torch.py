@@ -35,7 +35,7 @@ from .precond import Preconditioner
 
 __all__ = ["PSGD"]
 _FOLDED = {"folded": torch.zeros(1, dtype=torch.uint8)}  # of a bias that is part of its weight's tensor
-MOST_ROWS = 1 << 15  # that a state asks room for: load_state_dict casts them to the dtype of the parameter, such as float16
+MAX_ROWS = 1 << 15  # that a state asks room for: load_state_dict casts them to the dtype of the parameter, such as float16
 _KEYS = {"tensor", "shared", "rows", "native", "offload", "folded", "row_bytes", "shared_bytes", "owner_bytes"}
 _SYNONYMS = {
     "learning_rate": "lr", "step_size": "lr", "step": "precond_step", "precond_lr": "precond_step", "decay": "weight_decay",
@@ -246,7 +246,7 @@ class PSGD(torch.optim.Optimizer):
                 for bias in unit.params[1:]:  # torch.distributed.checkpoint wants an entry for every parameter
                     saved[bias] = dict(_FOLDED)
                 if unit.rows:
-                    entry["rows"] = torch.tensor(min(unit.rows, MOST_ROWS))
+                    entry["rows"] = torch.tensor(min(unit.rows, MAX_ROWS))
         return saved
 
     def state_dict(self) -> Dict[str, Any]:
