@@ -199,7 +199,7 @@ static psgd_status expect(const checkpoint *file, const trainer *self, const cha
     if (bytes == expected) return PSGD_OK;
     return psgd__fail(
         PSGD_ERR_FORMAT,
-        "the checkpoint in %s is of another model, or for another number of classes: it has %lld bytes of "
+        "the checkpoint in %s is of another model, dtype, batch of a text or number of classes: it has %lld bytes of "
         "%s, not %lld",
         file->folder, (long long)bytes, name, (long long)expected);
 }

@@ -135,7 +135,7 @@ psgd_status psgd__train_step(trainer *self, double *loss)
     }
     psgd_status status = self->by_closure ? psgd_optimizer_iterate(self->optimizer, self->theta_list, loss)
                                           : step_with_gradients(self, loss);
-    if (status != PSGD_OK) return psgd__fail_in(status, "step %lld", (long long)self->now.step);
+    if (status != PSGD_OK) return psgd__fail_in(status, "step %lld", (long long)self->now.step + 1);
     PSGD_TRY(psgd__micro_carry(self));
     self->now.step++;
     self->now.valid = NAN;
