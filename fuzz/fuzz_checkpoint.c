@@ -17,11 +17,17 @@ typedef struct kept {
 
 static kept train(const char *kind, const char *data, const char *optimizer)
 {
-    const train_setting settings[] = {{"model", kind},        {"data", data}, {"optimizer", optimizer},
-                                      {"out", fuzz_folder()}, {"steps", "1"}, {"batch", "2"},
-                                      {"hidden", "3"},        {"seed", "1"},  {"back", "5"},
-                                      {"samples", "10"}};
-    int count = (int)(sizeof settings / sizeof settings[0]) - !strcmp(kind, "lm"); /* a text takes no samples */
+    bool text = !strcmp(kind, "lm");
+    const train_setting settings[] = {{"model", kind},
+                                      {"data", data},
+                                      {"optimizer", optimizer},
+                                      {"out", fuzz_folder()},
+                                      {"steps", "1"},
+                                      {"batch", "2"},
+                                      {"seed", "1"},
+                                      {text ? "hidden" : "samples", text ? "3" : "10"},
+                                      {"back", "5"}};
+    int count = (int)(sizeof settings / sizeof settings[0]) - !text; /* the last is of a text alone */
     trainer *run;
     bool stopped;
     unsigned char *bytes;
