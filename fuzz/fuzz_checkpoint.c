@@ -17,7 +17,7 @@ typedef struct kept {
 
 static kept train(const char *kind, const char *data, const char *optimizer)
 {
-    bool text = !strcmp(kind, "lm");
+    bool lm = !strcmp(kind, "lm");
     const train_setting settings[] = {{"model", kind},
                                       {"data", data},
                                       {"optimizer", optimizer},
@@ -25,9 +25,9 @@ static kept train(const char *kind, const char *data, const char *optimizer)
                                       {"steps", "1"},
                                       {"batch", "2"},
                                       {"seed", "1"},
-                                      {text ? "hidden" : "samples", text ? "3" : "10"},
+                                      {lm ? "hidden" : "samples", lm ? "3" : "10"},
                                       {"back", "5"}};
-    int count = (int)(sizeof settings / sizeof settings[0]) - !text; /* the last is of a text alone */
+    int count = (int)(sizeof settings / sizeof settings[0]) - !lm; /* the last is of a text alone */
     trainer *run;
     bool stopped;
     unsigned char *bytes;
