@@ -10,7 +10,8 @@ from torch import Tensor
 
 from .._errors import UnsupportedError
 from ..group import Group
-from .leaves import BNorm, Diag, Identity, Images, Norm, Scale, XMat
+from .bordered import BNorm, Norm
+from .leaves import Diag, Identity, Images, Scale, XMat
 from .matrices import Block, Dense, Tri, Tril
 
 
