@@ -30,7 +30,7 @@ static psgd_status check(int code, const char *what)
     return psgd_comm_fail(PSGD_ERR_RANK, sentence);
 }
 
-/* Room for one request more. */
+/* Room for one more request. */
 static MPI_Request *new_request(mpi_slot *slot)
 {
     if (slot->count == slot->room) {
@@ -75,7 +75,7 @@ static psgd_status mpi_exchange(void *data, int slot, const psgd_message *out, c
     return status;
 }
 
-/* MPI_Wait would keep a core busy that others may need: a while of that, then short rests. */
+/* Tests in a loop for a while, then with short sleeps: MPI_Wait would keep a core busy that others may need. */
 static psgd_status mpi_wait(void *data, int slot)
 {
     enum { TRIES = 2000 };
@@ -90,7 +90,7 @@ static psgd_status mpi_wait(void *data, int slot)
     return check(code, "exchange messages");
 }
 
-/* A failure is that of the wait. */
+/* A failure is left for wait to report. */
 static void mpi_poll(void *data, int slot)
 {
     const mpi_slot *s = &((mpi_rank *)data)->slots[slot];
@@ -113,7 +113,7 @@ static void mpi_free(void *data)
     free(self);
 }
 
-/* By whether MPI may be called from another thread. */
+/* Index 1: MPI may be called from any thread, one at a time. */
 static const psgd_comm_ops mpi_ops[2] = {
     {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .poll = mpi_poll},
     {.exchange = mpi_exchange, .wait = mpi_wait, .stop = mpi_stop, .free = mpi_free, .any_thread = 1, .poll = mpi_poll},

@@ -1,12 +1,11 @@
 /* Ranks that work together: one process each over MPI (psgd/mpi.h, libpsgd-mpi), or threads of one process.
  *
  * Every rank has a psgd_comm, and calls marked "all ranks" are made by all of them in the same order, with arguments
- * that agree. Sums are taken here, never by what carries the messages: in one binary tree over the rank,
- * ((0 + 1) + (2 + 3)) + .., so they have the same bits however messages travel. NULL stands for a single rank
- * everywhere.
+ * that agree. Sums are taken here and never by the transport, as ((0 + 1) + (2 + 3)) + .., one binary tree over the
+ * ranks, so they have the same bits over any transport. NULL stands for a single rank everywhere.
  *
- * Where a call fails on one rank alone, the others would wait for it forever: psgd_comm_agree tells all of them, and
- * psgd_comm_stop ends them. */
+ * Where a call fails on one rank alone, the others would wait for it forever: psgd_comm_agree reports the failure to
+ * all of them, and psgd_comm_stop ends their work. */
 #ifndef PSGD_COMM_H
 #define PSGD_COMM_H
 
@@ -21,7 +20,7 @@ extern "C" {
 
 typedef struct psgd_comm psgd_comm;
 
-/* How messages travel. To use something else than MPI and threads: fill this table. */
+/* The transport. To use another than MPI and threads, fill this table. */
 enum { PSGD_COMM_SLOTS = 4 };
 
 typedef struct psgd_message {
@@ -32,19 +31,20 @@ typedef struct psgd_message {
 typedef struct psgd_comm_ops {
     /* All ranks. Starts to send out[r] to rank r and to receive in[r] from it, for every r but this rank; 0 bytes: no
      * message. Both lists are the caller's and last until wait returns. Up to PSGD_COMM_SLOTS exchanges may be under
-     * way, each in a slot of its own; those of one slot come one after the other. */
+     * way, each in a slot of its own; those of one slot never overlap. */
     psgd_status (*exchange)(void *data, int slot, const psgd_message *out, const psgd_message *in);
     psgd_status (*wait)(void *data, int slot);      /* until everything of that exchange is sent and received */
     void (*stop)(void *data, const char *sentence); /* ends the work of all ranks; may not return */
     void (*free)(void *data);
-    int any_thread; /* 1: exchange and wait may be called from any thread, one at a time; then sums may go on behind the
+    int any_thread; /* 1: exchange and wait may be called from any thread, one at a time, so that sums may overlap the
                        backward pass (psgd_optimizer_ready) */
-    /* May be NULL. Between exchange and wait: lets messages that are under way proceed, without waiting for them. For
-     * what moves them only while it is called. */
+    /* May be NULL. Between exchange and wait: lets messages under way proceed, without waiting for them. For transports
+     * that make progress only inside their calls. */
     void (*poll)(void *data, int slot);
 } psgd_comm_ops;
 
-/* A comm over a table of your own; data goes to psgd_comm_ops.free with it, and at once where this fails. */
+/* A comm over a table of your own, which must outlive it; stop and free may be NULL. psgd_comm_free passes data to
+ * psgd_comm_ops.free, and so does this call where it fails. */
 psgd_status psgd_comm_create(const psgd_context *context, int rank, int size, const psgd_comm_ops *ops, void *data,
                              psgd_comm **comm);
 void psgd_comm_free(psgd_comm *comm);
@@ -52,8 +52,8 @@ void psgd_comm_free(psgd_comm *comm);
 /* For the functions of such a table: sets psgd_last_error and returns status. */
 psgd_status psgd_comm_fail(psgd_status status, const char *sentence);
 
-/* Ranks as threads of this process: comms[r] is for the thread of rank r. What carries messages copies from one rank's
- * memory to the other's. Each comm is freed by itself. */
+/* Ranks as threads of this process: comms[r] is for the thread of rank r. A message is a copy from one rank's memory to
+ * another's. Each comm is freed separately. */
 psgd_status psgd_comm_threads(const psgd_context *context, int size, psgd_comm **comms);
 
 /* With threads only: every exchange then takes at least seconds + bytes received / bytes_per_second, as over a slower
@@ -69,25 +69,25 @@ int64_t psgd_comm_sent(const psgd_comm *comm); /* bytes that this rank has sent 
 psgd_status psgd_comm_sum(psgd_comm *comm, psgd_dtype dtype, int64_t count, void *x);
 
 /* All ranks. x has a segment for each rank, counts[r] elements long, one after the other. sum_to: the segment of this
- * rank <- its sum over the ranks; what the others hold then is of no use. share: every rank's own segment to all
+ * rank <- its sum over the ranks; the other segments are undefined afterwards. share: every rank's own segment to all
  * others; elements have any size, in bytes. */
 psgd_status psgd_comm_sum_to(psgd_comm *comm, psgd_dtype dtype, const int64_t *counts, void *x);
 psgd_status psgd_comm_share(psgd_comm *comm, int64_t element, const int64_t *counts, void *x);
 
-/* All ranks. bytes from the rank root to all others; until all ranks are here. */
+/* All ranks. broadcast: bytes from the rank root to all others. barrier: returns when all ranks have called it. */
 psgd_status psgd_comm_broadcast(psgd_comm *comm, int root, int64_t bytes, void *x);
 psgd_status psgd_comm_barrier(psgd_comm *comm);
 
 /* All ranks. PSGD_OK where every rank passes PSGD_OK; else, on every rank, the status of the lowest rank that does not,
- * and its psgd_last_error with "rank 3: " before it. */
+ * and its psgd_last_error after "rank 3: ". */
 psgd_status psgd_comm_agree(psgd_comm *comm, psgd_status status);
 
-/* Any rank, at any time: ends the work of all of them. With threads the others' calls fail, with this sentence and the
- * rank before it; with MPI the processes end, so say why before. */
+/* Any rank, at any time: ends the work of all of them. With threads the others' calls fail with PSGD_ERR_RANK and "rank
+ * 3: " before this sentence; with MPI the processes end, so print the reason first. */
 void psgd_comm_stop(psgd_comm *comm, const char *sentence);
 
-/* Who does what: owners[i] <- the rank of a piece of work of this cost, the dearest first, each to the rank with the
- * least so far; -1, every rank, where the cost is not above 0. The same list on every rank. */
+/* Shares out work: owners[i] <- the rank of a piece of work of cost[i], the costliest first, each to the rank with the
+ * smallest load so far; -1, every rank, where the cost is not above 0. The same list on every rank. */
 void psgd_comm_owners(int ranks, int count, const double *cost, int *owners);
 
 /* The order of a sum in which equal counts give equal bits on any number of ranks. Terms 0, 1, .., count - 1, those of

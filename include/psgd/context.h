@@ -1,7 +1,9 @@
 /* A context holds what would otherwise be global state: the allocator and the groups that the caller has registered.
  *
  * Every create call takes a context; NULL means malloc and the built-in groups. A context must outlive every object
- * created with it. Several threads may use one context at a time, except to register a group. */
+ * created with it. Several threads may use one context at a time, except to register a group; its allocator must then
+ * be thread-safe. Any other object is used by one thread at a time, also where a call takes it as const, since calls
+ * share its scratch memory. Every free call accepts NULL. */
 #ifndef PSGD_CONTEXT_H
 #define PSGD_CONTEXT_H
 

@@ -41,8 +41,8 @@ void psgd_graph_free(psgd_graph *graph);
 psgd_node psgd_graph_input(psgd_graph *graph, int ndim, const int64_t *shape);
 psgd_node psgd_graph_parameter(psgd_graph *graph, const char *name, int64_t rows, int64_t columns);
 /* A row parameter: a matrix that only embeddings of inputs read, and whose gradient is row-sparse. theta holds the
- * whole matrix. At its offset in v, gradient and hv stand only the rows that psgd_graph_rows lists, one after the
- * other; nothing else there is read or written. */
+ * whole matrix. At its offset in v, gradient and hv are only the rows that psgd_graph_rows lists, one after the other;
+ * nothing else there is read or written. */
 psgd_node psgd_graph_row_parameter(psgd_graph *graph, const char *name, int64_t rows, int64_t columns);
 
 /* Layers. affine: the features are all dimensions of x but the last; W is [out, in + 1], the result [out, n]. */
@@ -100,7 +100,8 @@ psgd_node psgd_graph_logistic(psgd_graph *graph, psgd_node x, psgd_node targets)
 psgd_node psgd_graph_squared(psgd_graph *graph, psgd_node x, psgd_node targets);
 psgd_node psgd_graph_l2(psgd_graph *graph, psgd_node x, double coefficient);
 
-/* Plans the memory. loss is a node with one element. Returns the status and message of the first call that failed. */
+/* Allocates the memory. loss is a node with one element. Returns the status and message of the first call that failed.
+ */
 psgd_status psgd_graph_finish(psgd_graph *graph, psgd_node loss);
 
 /* Runs. theta, v, gradient and hv are slabs of psgd_graph_parameters elements that do not overlap. psgd_graph_loss runs
@@ -111,17 +112,17 @@ psgd_status psgd_graph_gradient(psgd_graph *graph, const void *theta, void *grad
 psgd_status psgd_graph_hessian(psgd_graph *graph, const void *theta, const void *v, void *gradient, void *hv,
                                double *loss);
 
-/* A watcher sees the factors of a gradient, as KFAC needs them. The backward pass calls it for every affine map and
+/* A watcher receives the factors of a gradient, as KFAC needs them. The backward pass calls it for every affine map and
  * convolution whose matrix is a parameter. inputs is [count, columns of the matrix]: what the matrix was multiplied by,
  * 1 for the bias. gradients is [count, rows of the matrix]: the gradients of a sample's own loss by the outputs. A
- * convolution has one row per sample and position; with T positions its values are multiplied by T^(1/4), so that
- * mean xx' (x) mean dd' is KFAC's Fisher matrix of a sample here too. Setting a watcher allocates; NULL removes it. */
+ * convolution has one row per sample and position; with T positions its values are multiplied by T^(1/4), so that mean
+ * xx' (x) mean dd' is KFAC's Fisher matrix of a sample here too. Setting a watcher allocates; NULL removes it. */
 typedef void (*psgd_graph_watcher)(void *data, int parameter, int64_t count, const void *inputs, const void *gradients);
 psgd_status psgd_graph_watch(psgd_graph *graph, psgd_graph_watcher watcher, void *data);
 
 /* final is called in the course of psgd_graph_gradient and psgd_graph_hessian: with -1 when the values are known and
  * gradients begin, then for every parameter when its gradient, and hv, is final, while those of others are still being
- * computed. A status other than PSGD_OK ends the run with it. NULL: nobody is told. */
+ * computed. A status other than PSGD_OK ends the run with that status. NULL: no calls. */
 typedef psgd_status (*psgd_graph_final)(void *data, int parameter);
 psgd_status psgd_graph_on_final(psgd_graph *graph, psgd_graph_final final, void *data);
 
@@ -130,7 +131,8 @@ psgd_status psgd_graph_on_final(psgd_graph *graph, psgd_graph_final final, void 
 psgd_status psgd_graph_rows(psgd_graph *graph, int parameter, psgd_rows *rows);
 int64_t psgd_graph_max_rows(const psgd_graph *graph, int parameter);
 
-/* A node's values (the caller writes those of inputs) and its shape. */
+/* A node's values, which belong to the graph (the caller writes those of inputs), NULL before psgd_graph_finish; and
+ * its shape, with the number of dimensions as result. */
 void *psgd_graph_values(psgd_graph *graph, psgd_node node);
 int psgd_graph_shape(const psgd_graph *graph, psgd_node node, const int64_t **shape);
 /* Fills an input from samples stored one after the other, [n][features]. */
@@ -142,7 +144,8 @@ void psgd_graph_set_step(psgd_graph *graph, uint64_t seed, uint64_t step);
  * batch to its moving averages. reset: back to zero. */
 void psgd_graph_carry(psgd_graph *graph);
 void psgd_graph_reset(psgd_graph *graph);
-/* The carried state as one array; returns its size. */
+/* The carried state as one array, which belongs to the graph; returns its size in elements, 0 before psgd_graph_finish.
+ */
 int64_t psgd_graph_state(psgd_graph *graph, void **state);
 
 int64_t psgd_graph_parameters(const psgd_graph *graph); /* size of the slab in elements */

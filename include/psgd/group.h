@@ -12,7 +12,8 @@
 extern "C" {
 #endif
 
-/* The groups that a context knows, by index from 0; NULL past the last. context may be NULL. */
+/* The groups that a context knows, by index from 0; NULL past the last. context may be NULL. The strings live as long
+ * as the context. */
 const char *psgd_group_name(const psgd_context *context, int index);
 const char *psgd_group_summary(const psgd_context *context, int index);
 const char *psgd_group_formula(const psgd_context *context, int index); /* elements stored, in terms of n */
@@ -25,7 +26,7 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *spec, int n
 
 /* The tiles of a matrix under a spec tiles(G,a,b), row by row of tiles: where each lies, bytes of its Q, floating-point
  * operations of one update and one apply. Any other spec is one tile, the whole tensor as the matrix [first, others].
- * tiles (may be NULL) has room for that many of them; *count is how many there are. */
+ * tiles (may be NULL) receives the first room of them; *count is how many there are, which may be more. */
 typedef struct psgd_tile {
     int64_t row, column, rows, columns;
     int64_t bytes;
@@ -39,10 +40,10 @@ psgd_status psgd_group_tiles(const psgd_context *context, const char *spec, int 
 psgd_status psgd_group_tree(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                             psgd_dtype dtype, char **tree);
 
-/* Tests on random elements the properties that a group must have: closure under product and inverse, <Qx, Q^-T y> = <x,
+/* Tests the laws that a group must satisfy on random elements: closure under product and inverse, <Qx, Q^-T y> = <x,
  * y>, the projection is idempotent and orthogonal, R is the relative gradient, the retraction stays in the group, and
- * more. *broken is the number of properties that do not hold; report (may be NULL) has a line for each, with the error
- * and its tolerance. Free it with psgd_text_free. */
+ * more. *broken is the number of laws that do not hold; report (may be NULL) has a line for each, with the error and
+ * its tolerance. Free it with psgd_text_free. */
 psgd_status psgd_group_check(const psgd_context *context, const char *spec, int ndim, const int64_t *shape,
                              psgd_dtype dtype, uint64_t seed, int *broken, char **report);
 

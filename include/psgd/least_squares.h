@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* The caller's residuals. All callbacks return 0; anything else ends the minimisation. */
+/* The caller's residuals. All callbacks return 0; anything else ends the minimisation with PSGD_ERR_CALLBACK. */
 typedef struct psgd_residuals {
     int64_t m;
     int (*residuals)(void *data, int64_t n, const double *x, double *r); /* r [m] */

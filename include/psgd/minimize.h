@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The function of the caller. Both callbacks return 0; anything else ends the minimisation. */
+/* The function of the caller. Both callbacks return 0; anything else ends the minimisation with PSGD_ERR_CALLBACK. */
 typedef struct psgd_function {
     /* f and its gradient at x; gradient is NULL if only f is needed. */
     int (*evaluate)(void *data, int64_t n, const double *x, double *value, double *gradient);
@@ -48,8 +48,8 @@ const char *psgd_outcome_text(psgd_outcome outcome); /* a short description, nev
 typedef int (*psgd_progress)(void *data, const psgd_result *now, int64_t n, const double *x);
 
 /* x is the starting point and becomes the best point found; with bounds it is projected into them first. options,
- * progress and result may be NULL. PSGD_OK means that the minimisation ran; result->outcome says how it ended, and
- * result is filled whatever happens. On failure x is the last good point, or unchanged. */
+ * progress and result may be NULL. PSGD_OK means that the minimisation ran; result->outcome says how it ended. result
+ * is filled on failure too, and x is then the last good point, or unchanged. */
 psgd_status psgd_minimize(const psgd_context *context, int64_t n, double *x, const psgd_function *function,
                           const psgd_options *options, psgd_progress progress, void *progress_data,
                           psgd_result *result);

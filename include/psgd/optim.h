@@ -1,12 +1,13 @@
-/* Optimizers over a list of tensors: PSGD with a group for each tensor, its relatives in closed form, and what users
- * compare them with. psgd_method_name lists them.
+/* Optimizers over a list of tensors: PSGD with a group for each tensor, its relatives in closed form, and common
+ * methods for comparison. psgd_method_name lists them.
  *
  * Two ways in. Step by step: the caller has a gradient (and, where psgd_optimizer_wants_product says so, a
  * Hessian-vector product for the v that psgd_optimizer_draw gives) and calls psgd_optimizer_step. Closure: bind an
  * objective once, then call psgd_optimizer_iterate.
  *
- * A list of arrays has one array per tensor, of the optimizer's dtype, in C order. Only create, bind and load allocate.
- * On failure the parameters are as they were, and so is the optimizer except for its counters. */
+ * A list of arrays has one array per tensor, of the optimizer's dtype, in C order. Only create, bind, save, load and
+ * health allocate. On failure the parameters are unchanged, and so is the optimizer except for its counters and what
+ * psgd_optimizer_step says. */
 #ifndef PSGD_OPTIM_H
 #define PSGD_OPTIM_H
 
@@ -71,10 +72,10 @@ psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *c
 
 /* Overlap, where the comm allows it (psgd_comm_ops.any_thread); nothing happens elsewhere. Before a step, and while
  * others are still being computed, this rank's share of the gradient of a tensor, and of h on steps that want a
- * product, is ready to be summed over the ranks: psgd_graph_on_final tells when. The arrays are copied, and passed to
- * the step again. Once on a step for each tensor, in any order; tensors that were not ready are summed with the step.
- * Until the step no other call is made with the comm. messages: seconds that such sums have taken so far, and those of
- * them that steps have waited for; the rest was hidden. */
+ * product, is ready to be summed over the ranks: psgd_graph_on_final reports when. The arrays are copied, and passed to
+ * the step again. Call it at most once per step and tensor, in any order; tensors that were not ready are summed with
+ * the step. Until the step make no other call with the comm. messages: seconds that such sums have taken so far, and
+ * those of them that steps have waited for; the rest was hidden. */
 psgd_status psgd_optimizer_ready(psgd_optimizer *optimizer, int tensor, const void *gradient, const void *h);
 psgd_status psgd_optimizer_messages(const psgd_optimizer *optimizer, double *seconds, double *waited);
 
@@ -88,11 +89,11 @@ int psgd_optimizer_tile_owner(const psgd_optimizer *optimizer, int tensor, int t
  * default depends on it have none. 0 also for an unknown method. */
 int psgd_optimizer_option(const char *method, int index, psgd_option_info *option);
 
-/* The same with the value that this optimizer has in place of the default: given, or by defaults, which also depend on
- * the number of parameters, the option defaults and a delay. */
+/* The same with the value that this optimizer has in place of the default: the one given, else a default that also
+ * depends on the number of parameters, the option defaults and the delay. */
 int psgd_optimizer_setting(const psgd_optimizer *optimizer, int index, psgd_option_info *option);
 
-/* What the method, with its options, takes besides gradients. */
+/* What the method, with its options, needs besides gradients. */
 int psgd_optimizer_uses_products(const psgd_optimizer *optimizer);    /* 1: Hessian-vector products, on some steps */
 int64_t psgd_optimizer_pairs(const psgd_optimizer *optimizer);        /* the pairs (v, h) of such a step */
 int psgd_optimizer_uses_activations(const psgd_optimizer *optimizer); /* 1: see psgd_optimizer_observe */
@@ -106,28 +107,30 @@ psgd_status psgd_optimizer_set_number(psgd_optimizer *optimizer, const char *opt
 int psgd_optimizer_wants_product(const psgd_optimizer *optimizer);
 int psgd_optimizer_tensor_wants_product(const psgd_optimizer *optimizer, int tensor);
 
-/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its elements, standard normal numbers x
- * or, as option probe says, Q'x. x is a function of the options seed and first-tensor, the tensor and the steps it has
- * taken part in alone (with joint: of the steps of the optimizer, and of where the tensor is in the vector). Over
- * several ranks all of them call it, for the same tensors in the same order. */
+/* The v of the coming step for a tensor: pairs (an option, 1 unless set) times its elements, standard normal x or, as
+ * option probe says, Q'x. x is a function of the options seed and first-tensor, the tensor and the number of steps in
+ * which it had a gradient (with joint: the steps of the optimizer, and where the tensor is in the vector), and of
+ * nothing else. Over several ranks all of them call it, for the same tensors in the same order. */
 psgd_status psgd_optimizer_draw(const psgd_optimizer *optimizer, int tensor, void *v);
 
 /* One step: theta changes. v and h = Hv are read where psgd_optimizer_wants_product says 1, and may be NULL elsewhere;
  * v may also be the caller's own, (dtheta, dgradient) say.
  *
- * A gradient that is NULL: the tensor sits this step out. Its parameters, state and preconditioner do not change, v and
- * h are not read, and the step does not count for it: update-every, v and the corrections of moving averages go by the
- * steps that a tensor has taken part in; schedules go by those of the optimizer. A joint preconditioner sees zeros in
- * its place, in v and in h, so with the option integrate there must be no such tensor. An h that is NULL: there is no
- * product for this tensor, which moves with its preconditioner as it is.
+ * Where the gradient of a tensor is NULL, its parameters, state and preconditioner do not change, v and h are not read,
+ * and the step does not count for it: update-every, v and the bias correction of moving averages use the steps in which
+ * the tensor had a gradient; schedules use those of the optimizer. A joint preconditioner takes v and h of such a
+ * tensor as zero; with the option integrate this is PSGD_ERR_UNSUPPORTED. Where h of a tensor is NULL, the tensor moves
+ * and its preconditioner is not fitted.
  *
- * A gradient, v or h that is not finite makes the step a skipped one: nothing changes but counters, and the result is
- * PSGD_OK until there are more than the option max-skipped in a row; then it is PSGD_ERR_NOT_FINITE. */
+ * The step is skipped where a gradient, v or h is not finite: only counters change. It is skipped too where the
+ * direction is not finite or the step would overflow: theta is unchanged, but preconditioners and moving averages may
+ * have been updated. A skipped step returns PSGD_OK until there are more than the option max-skipped in a row; then
+ * PSGD_ERR_NOT_FINITE. */
 psgd_status psgd_optimizer_step(psgd_optimizer *optimizer, void *const *theta, const void *const *gradient,
                                 const void *const *v, const void *const *h);
 
-/* PSGD_ERR_NOT_FINITE where this step would be a skipped one; nothing changes. For several optimizers that move
- * together or not at all. rows may be NULL. */
+/* PSGD_ERR_NOT_FINITE where a gradient, v or h of this step, or the h of a pair that is due at it, is not finite;
+ * nothing changes. For several optimizers that must move together or not at all. rows may be NULL. */
 psgd_status psgd_optimizer_check(const psgd_optimizer *optimizer, const psgd_rows *const *rows,
                                  const void *const *gradient, const void *const *v, const void *const *h);
 
@@ -149,14 +152,14 @@ psgd_status psgd_optimizer_draw_rows(const psgd_optimizer *optimizer, int tensor
 psgd_status psgd_optimizer_observe(psgd_optimizer *optimizer, int tensor, int64_t count, const void *activations,
                                    const void *output_gradients);
 
-/* What a closure gives: loss and gradient at theta, and h <- Hv for the same function where product is not NULL. Both
- * return 0; anything else stops the step with PSGD_ERR_CALLBACK. Within one iterate all calls must be of the same
- * function: the same samples, where it is a sum over samples. product takes one v per tensor. */
+/* The caller's function: loss and gradient at theta, and h <- Hv for the same function where product is not NULL. Both
+ * return 0; anything else stops the step with PSGD_ERR_CALLBACK. bind copies the struct. Within one iterate all calls
+ * must be of the same function: the same samples, where it is a sum over samples. product takes one v per tensor. */
 typedef struct psgd_objective {
     int (*gradient)(void *data, const void *const *theta, double *loss, void *const *gradient);
     int (*product)(void *data, const void *const *theta, const void *const *v, double *loss, void *const *gradient,
-                   void *const *h); /* may be NULL: finite differences of gradient then. With the option delay a worker
-                                       calls it, at the same time as gradient (psgd_optimizer_bind_product) */
+                   void *const *h); /* may be NULL: finite differences of gradients are used. With the option delay a
+                                       worker calls it, at the same time as gradient (psgd_optimizer_bind_product) */
     void *data;
 } psgd_objective;
 
@@ -165,7 +168,7 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *optimizer, const psgd_objective 
 /* One iteration with the bound objective; loss (may be NULL) is that at theta before the step. */
 psgd_status psgd_optimizer_iterate(psgd_optimizer *optimizer, void *const *theta, double *loss);
 
-/* With the option delay: Hessian-vector products on worker threads, while the caller goes on to the next steps.
+/* With the option delay: Hessian-vector products on worker threads, while the caller takes the next steps.
  *
  * keep is called by the thread that calls step, within a step that has a pair, and stores what the product of this step
  * needs (its samples, say) in place slot, from 0 to psgd_optimizer_slots - 1. It may be NULL where there is nothing to
@@ -178,8 +181,8 @@ psgd_status psgd_optimizer_iterate(psgd_optimizer *optimizer, void *const *theta
  * gradients has at its place in v and h the rows of that step; one without a gradient has v = 0. The first product is
  * called by the thread that calls step, as worker 0.
  *
- * Both return 0. Anything else is PSGD_ERR_CALLBACK: of this step (keep), or of the step at which the pair would have
- * come into force. That step is skipped where h is not finite. psgd_optimizer_wants_product is 0 from now on. */
+ * Both return 0. Anything else is PSGD_ERR_CALLBACK: of this step (keep), or of the step at which the fit would have
+ * taken effect. That step is skipped where h is not finite. psgd_optimizer_wants_product is 0 from now on. */
 typedef struct psgd_delayed_product {
     int (*keep)(void *data, int slot);
     int (*product)(void *data, int slot, int worker, const void *const *theta, const void *const *v, void *const *h);
@@ -190,24 +193,24 @@ psgd_status psgd_optimizer_bind_product(psgd_optimizer *optimizer, const psgd_de
 int psgd_optimizer_slots(const psgd_optimizer *optimizer);   /* 0 without the option delay */
 int psgd_optimizer_workers(const psgd_optimizer *optimizer); /* as above */
 
-/* With the option delay, over ranks: ranks that only evaluate Hessian-vector products and fit, in the place of worker
- * threads, while the others, the data ranks, go on stepping. Results have the same bits as with worker threads.
+/* With the option delay, over ranks: ranks that only evaluate Hessian-vector products and fit, instead of worker
+ * threads, while the others, the data ranks, take steps. Results have the same bits as with worker threads.
  *
- * all is a comm of all ranks: first the data ranks, then curvature_ranks curvature ranks, each in the order of the
- * comm that its optimizer was created with (psgd_optimizer_create_comm): one over the data ranks, another over the
- * curvature ranks, with the same tensors and options. All ranks call bind_curvature, before the first step; all
- * outlives the optimizer, and nothing else is done with it until the end. Then curvature ranks call serve_curvature,
- * which returns when the data ranks have called end_curvature, after the last step and before they free the optimizer.
- * To load a state, all ranks load it, before they serve and step; data ranks alone save it.
+ * all is a comm of all ranks: first the data ranks, then curvature_ranks curvature ranks, each in the order of the comm
+ * that its optimizer was created with (psgd_optimizer_create_comm): one over the data ranks, another over the curvature
+ * ranks, with the same tensors and options. All ranks call bind_curvature, before the first step; all must outlive the
+ * optimizer and be used for nothing else until then. Then curvature ranks call serve_curvature, which returns when the
+ * data ranks have called end_curvature, after the last step and before they free the optimizer. To load a state, all
+ * ranks load it, before they serve and step; data ranks alone save it.
  *
  * keep, on every data rank, within a step that has a pair: writes kept bytes, what the product of this step needs (the
- * number of the batch, say); NULL where kept is 0. kept is this rank's own, and 0 on curvature ranks.
+ * index of the batch, say); NULL where kept is 0. kept is this rank's own, and 0 on curvature ranks.
  *
  * product, on every curvature rank: this rank's share of h <- Hv at theta, as the shares of h that the ranks of an
  * optimizer pass to a step, one v per tensor. kept[d] is what data rank d has kept. theta, v and h are as for
  * psgd_delayed_product.
  *
- * Both return 0; what is done about anything else, and where h is not finite, is as with psgd_delayed_product.
+ * Both return 0; failures, and an h that is not finite, are treated as for psgd_delayed_product.
  * psgd_optimizer_wants_product is 0 from now on. The option delay-free is refused. Where bind_curvature fails, it does
  * so on all ranks, and the optimizer can only be freed. */
 typedef struct psgd_curvature {
@@ -222,17 +225,17 @@ psgd_status psgd_optimizer_bind_curvature(psgd_optimizer *optimizer, psgd_comm *
 psgd_status psgd_optimizer_serve_curvature(psgd_optimizer *optimizer);
 psgd_status psgd_optimizer_end_curvature(psgd_optimizer *optimizer);
 
-/* With nesterov theta is the point where the gradient is wanted, ahead of the iterate: this is the iterate. A copy of
- * theta for all other methods. */
+/* position <- the iterate that belongs to theta. With nesterov, theta is the point at which the gradient is evaluated,
+ * ahead of it; for all other methods position is a copy of theta. */
 psgd_status psgd_optimizer_position(const psgd_optimizer *optimizer, const void *const *theta, void *const *position);
 
 /* For the schedule "plateau": the current loss on validation data. Where it is larger than the best so far, the
  * learning rate is multiplied by the option lr-factor. */
 psgd_status psgd_optimizer_validate(psgd_optimizer *optimizer, double loss);
 
-/* All state in memory of the caller, state_bytes long; and back, into an optimizer created with the same method,
- * tensors and options that shape its state. What is truncated, damaged or of something else is refused and changes
- * nothing. */
+/* Saves all state to memory of the caller, state_bytes long, and loads it into an optimizer created with the same
+ * method, tensors and options that determine its state. Bytes that are truncated, damaged or of another optimizer are
+ * refused (PSGD_ERR_FORMAT) and change nothing. */
 int64_t psgd_optimizer_state_bytes(const psgd_optimizer *optimizer);
 psgd_status psgd_optimizer_state_save(const psgd_optimizer *optimizer, void *bytes);
 psgd_status psgd_optimizer_state_load(psgd_optimizer *optimizer, int64_t count, const void *bytes);
@@ -253,7 +256,7 @@ int64_t psgd_optimizer_steps(const psgd_optimizer *optimizer);       /* taken, s
 int64_t psgd_optimizer_skipped(const psgd_optimizer *optimizer);     /* because something was not finite */
 int64_t psgd_optimizer_evaluations(const psgd_optimizer *optimizer); /* of loss and gradient, by iterate */
 int64_t psgd_optimizer_products(const psgd_optimizer *optimizer);    /* Hessian-vector products, by iterate */
-const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* why the last skipped step was; "" for none */
+const char *psgd_optimizer_note(const psgd_optimizer *optimizer);    /* reason of the last skip, "" for none */
 double psgd_optimizer_rate(const psgd_optimizer *optimizer);         /* mu of the coming step */
 double psgd_optimizer_base_rate(const psgd_optimizer *optimizer);    /* option lr: mu without schedule and warm-up */
 
@@ -262,10 +265,10 @@ double psgd_optimizer_base_rate(const psgd_optimizer *optimizer);    /* option l
 int psgd_diverged(double first, double loss);
 
 /* The preconditioner of a tensor, or with the option joint of all of them as one vector; NULL for methods other than
- * psgd, and where another rank owns it. */
+ * psgd, and where another rank owns it. It belongs to the optimizer; with the option delay each step may replace it. */
 const psgd_precond *psgd_optimizer_precond(const psgd_optimizer *optimizer, int tensor);
 
-/* All ranks. Of the preconditioner of a tensor, whoever holds it or tiles of it: updates, skipped ones, and the
+/* All ranks. Of the preconditioner of a tensor, whichever rank holds it or its tiles: updates, skipped ones, and the
  * condition number of Q. */
 psgd_status psgd_optimizer_health(const psgd_optimizer *optimizer, int tensor, double *updates, double *skipped,
                                   double *condition);

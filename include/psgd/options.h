@@ -1,7 +1,7 @@
 /* Options: a list of name = value pairs, so that new options do not change the ABI.
  *
- * The call that takes the list checks names and values, and suggests the nearest name where one is unknown. Setting a
- * name again replaces its value.
+ * The call that takes the list checks names and values, and suggests the nearest name where one is unknown. Names and
+ * values are copied; setting a name again replaces its value.
  *
  * Every call that takes options has a counterpart that describes them: psgd_precond_option, psgd_optimizer_option,
  * psgd_minimize_option and psgd_plan_option fill a psgd_option_info for the indices 0, 1, ... and return 1, or return 0
@@ -31,7 +31,7 @@ psgd_status psgd_options_set(psgd_options *options, const char *name, const char
 psgd_status psgd_options_set_number(psgd_options *options, const char *name, double value);
 
 /* Several at once: "criterion=fisher, lr=0.05, group=kron(tri,tri)". A comma inside brackets belongs to its value, and
- * white space around names and values does not count. Where it is not such a list, nothing is set. */
+ * white space around names and values does not count. On failure nothing is set. */
 psgd_status psgd_options_parse(psgd_options *options, const char *list);
 
 typedef enum psgd_option_type {

@@ -1,11 +1,12 @@
 /* The planner: chooses a group for each tensor, the richest ones that a budget of memory and time allows.
  *
  * A group is richer than another if it reaches more matrices P = Q'Q, so dense is not richer than tri. Every tensor
- * starts with the poorest group; while the budget lasts, the cheapest upgrade of any tensor is taken. The result is
- * deterministic. Factors of a kron are triangular up to a side of max-factor, the others diagonal, and the last one,
- * that of the inputs, norm; inputs of more than 300 that are longer than all other modes together have no triangle, nor
- * have such outputs with the criterion fisher. Vectors, such as biases, get diag, or tri if they are short. The default
- * budget is four times the parameters, and at least 64 KB.
+ * starts with the poorest group; while the budget lasts, the upgrade that adds the fewest bytes is taken, of whichever
+ * tensor. The result is deterministic. A factor of a kron may be triangular up to a side of max-factor; otherwise it is
+ * diagonal, and the last one, that of the inputs, norm. Inputs get no triangle where their side is above 300 and above
+ * the product of all other sides; with the criterion fisher neither do outputs under the same condition, nor outputs of
+ * more than 128 next to such inputs. Vectors, such as biases, get diag, or tri if they are short. The default budget is
+ * four times the bytes of the parameters, and at least 64 KB.
  *
  * The spec "auto" is what the planner chooses for a single tensor with default options. */
 #ifndef PSGD_PLAN_H
@@ -31,7 +32,8 @@ void psgd_plan_free(psgd_plan *plan);
 /* The options, from 0 (psgd/options.h). */
 int psgd_plan_option(int index, psgd_option_info *option);
 
-/* The spec chosen for a tensor and its cost; the next richer spec and its cost, NULL and 0 where there is none. */
+/* The spec chosen for a tensor and its cost; the next richer spec and its cost, NULL and 0 where there is none. Strings
+ * live as long as the plan. */
 const char *psgd_plan_spec(const psgd_plan *plan, int tensor);
 int64_t psgd_plan_bytes(const psgd_plan *plan, int tensor);
 double psgd_plan_flops(const psgd_plan *plan, int tensor); /* of one update and one apply */

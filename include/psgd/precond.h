@@ -1,7 +1,8 @@
 /* A preconditioner P = Q'Q for one tensor, Q on a matrix Lie group, fitted online.
  *
  * Arrays have the dtype of the preconditioner and as many elements as the tensor, in C order. Different preconditioners
- * may be used from different threads. Only create, condition and factor allocate. */
+ * may be used from different threads; calls on one must not overlap, apply included. Of the calls below only create and
+ * condition allocate. */
 #ifndef PSGD_PRECOND_H
 #define PSGD_PRECOND_H
 
@@ -64,7 +65,8 @@ psgd_status psgd_precond_criterion(psgd_precond *precond, const void *v, const v
  * a lower bound by power iteration. */
 psgd_status psgd_precond_condition(const psgd_precond *precond, double *condition);
 
-/* Q as dense matrices: one for each factor of a kron at the root, else one. */
+/* Q as dense matrices, row-major with factor_size rows and columns: one for each factor of a kron at the root, else
+ * one. */
 int psgd_precond_factor_count(const psgd_precond *precond);
 int64_t psgd_precond_factor_size(const psgd_precond *precond, int factor);
 psgd_status psgd_precond_factor(const psgd_precond *precond, int factor, void *Q);
@@ -84,16 +86,16 @@ int64_t psgd_precond_state_bytes(const psgd_precond *precond);
 psgd_status psgd_precond_state_save(const psgd_precond *precond, void *bytes); /* [state_bytes] */
 psgd_status psgd_precond_state_load(psgd_precond *precond, int64_t count, const void *bytes);
 
-/* The spec of its group; where it was auto, the one that was chosen. */
+/* The spec of its group; where it was auto, the one that was chosen. It belongs to the preconditioner. */
 const char *psgd_precond_spec(const psgd_precond *precond);
 
 psgd_status psgd_precond_set_step(psgd_precond *precond, double step);
 int64_t psgd_precond_size(const psgd_precond *precond);      /* elements of the tensor */
 int64_t psgd_precond_max_pairs(const psgd_precond *precond); /* of one update: the option pairs */
 int psgd_precond_needs_v(const psgd_precond *precond);       /* 0 where v is integrated out */
-int64_t psgd_precond_updates(const psgd_precond *precond);   /* made so far */
+int64_t psgd_precond_updates(const psgd_precond *precond);   /* so far; with tiles, of the tile with the most */
 
-/* Parts of updates, of a factor say, that were skipped because Q would have left the group. */
+/* Parts of updates (that of one factor, say) that were skipped because Q would have left the group. */
 int64_t psgd_precond_skipped(const psgd_precond *precond);
 
 #ifdef __cplusplus

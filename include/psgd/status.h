@@ -11,9 +11,9 @@ typedef enum psgd_status {
     PSGD_ERR_ARGUMENT,    /* an argument out of range, or a combination that makes no sense */
     PSGD_ERR_SPEC,        /* a group spec that does not parse, or does not fit its shape */
     PSGD_ERR_NO_MEMORY,   /* an allocation failed */
-    PSGD_ERR_NOT_FINITE,  /* a NaN or an infinity in the input; no state has changed */
+    PSGD_ERR_NOT_FINITE,  /* a NaN or an infinity in the input */
     PSGD_ERR_IO,          /* a file that cannot be opened, read or written */
-    PSGD_ERR_FORMAT,      /* a file that is damaged or of another kind */
+    PSGD_ERR_FORMAT,      /* a file or state that is damaged or of another kind */
     PSGD_ERR_CALLBACK,    /* a function of the caller reported a failure */
     PSGD_ERR_UNSUPPORTED, /* valid, but not available for this object */
     PSGD_ERR_RANK         /* another rank has stopped (psgd/comm.h) */

@@ -10,9 +10,9 @@
 extern "C" {
 #endif
 
-/* All ranks of the communicator, which is duplicated; after MPI_Init, with psgd_comm_free before MPI_Finalize. Calls
- * with this comm are made by the thread that initialised MPI; with MPI_THREAD_SERIALIZED from MPI_Init_thread, sums
- * also go on behind the backward pass (psgd_optimizer_ready). psgd_comm_stop is MPI_Abort. */
+/* All ranks of the communicator, which is duplicated, call this after MPI_Init, and psgd_comm_free before MPI_Finalize.
+ * Use the comm from the thread that initialised MPI; with MPI_THREAD_SERIALIZED or more from MPI_Init_thread, sums also
+ * overlap the backward pass (psgd_optimizer_ready). psgd_comm_stop is MPI_Abort. */
 psgd_status psgd_mpi_comm(const psgd_context *context, MPI_Comm communicator, psgd_comm **comm);
 
 #ifdef __cplusplus
