@@ -26,7 +26,8 @@ psgd_status psgd__comm_run(psgd_comm *comm, const comm_job *job)
     return job->count > 0 ? psgd_comm_sum(comm, job->dtype, job->count, job->shared) : PSGD_OK;
 }
 
-/* With the lock, which it gives up meanwhile. After a failure the rest is passed over: the ranks are out of step. */
+/* Called with the lock, which is released while the job runs. After a failure the remaining jobs are skipped, since the
+ * ranks no longer match. */
 static void run_next(background *self)
 {
     comm_job job = self->jobs[self->done];

@@ -24,7 +24,7 @@ psgd_status psgd__background_create(psgd_comm *comm, int room, background **crea
 void psgd__background_free(background *self); /* after the job under way */
 void psgd__background_add(background *self, const comm_job *job);
 
-/* Until all jobs are done; the first failure, whose sentence is then psgd_last_error. */
+/* Waits until all jobs are done. Returns the first failure, whose message is then psgd_last_error. */
 psgd_status psgd__background_join(background *self);
 
 /* Seconds that jobs have taken so far, and that joins have waited for them. */

@@ -1,7 +1,7 @@
-/* Sums, shares and agreements of ranks, made of one kind of exchange: everybody sends something to everybody.
+/* Sums, shares and agreements of ranks, made of one kind of exchange, in which every rank sends to every other.
  *
  * A sum is a reduce-scatter and an all-gather. Of its segment a rank receives the terms of all others, a chunk at a
- * time, and adds them in the order of the tree; the next chunk travels meanwhile. */
+ * time, and adds them in the order of the tree; the next chunk travels in the meantime. */
 #include "comm/comm.h"
 #include "core/dtype.h"
 
@@ -169,8 +169,8 @@ static const int64_t *even_counts(psgd_comm *self, const int64_t *counts)
     return self->counts;
 }
 
-/* The owner of a long segment would exchange it with every other rank: size - 1 times. By way of even segments nobody
- * moves more than everything once, and its own. */
+/* The owner of a long segment would receive it from every other rank, size - 1 times. Via even segments no rank moves
+ * more than all of x once, plus its own segment. */
 static bool is_uneven(const psgd_comm *self, const int64_t *counts)
 {
     double total = 0, longest = 0;

@@ -9,7 +9,7 @@ static double load_of(int rank, int count, const double *cost, const int *owners
     return sum;
 }
 
-/* The dearest piece that has no owner yet, of equals the first; -1 where there is none. */
+/* The costliest piece that has no owner yet, of equals the first; -1 where there is none. */
 static int find_dearest(int count, const double *cost, const int *owners)
 {
     int dearest = -1;

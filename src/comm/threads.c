@@ -1,8 +1,8 @@
 /* Ranks as threads of one process: a message is a copy from one rank's memory to another's.
  *
- * In every slot a rank posts where its messages lie. Who waits copies what is for him from the posts of the same turn,
- * and then waits until the others have taken theirs, so that the sender may use the memory again. Ranks that have no
- * message for each other do not wait for each other. */
+ * In every slot a rank posts where its messages are. In wait it copies its own from the posts of the same turn, and
+ * then waits until the others have copied theirs, so that the memory may be reused. Ranks that have no message for each
+ * other do not wait for each other. */
 #include "comm/comm.h"
 #include "core/clock.h"
 
@@ -34,7 +34,7 @@ typedef struct thread_rank {
     house *house;
     int rank;
     double seconds, per_byte; /* delay */
-    double free_at;           /* then: when the link has carried what came before */
+    double free_at;           /* with a delay: when the link is free of earlier messages */
 } thread_rank;
 
 static post *post_of(house *h, int rank, int slot)
@@ -138,7 +138,7 @@ static void free_house(house *h)
     psgd__free(h->context, h);
 }
 
-/* The last rank to go takes the house with it. */
+/* The last rank frees what all share. */
 static void threads_free(void *data)
 {
     thread_rank *self = data;

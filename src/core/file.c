@@ -34,7 +34,7 @@ static psgd_status choose_partial(file_writer *file)
     return PSGD_OK;
 }
 
-/* Where the system has them, a file without a name: whoever kills the process leaves nothing behind. */
+/* Where the system has them, a file without a name: a killed process leaves nothing behind. */
 static int open_unnamed(const char *path, mode_t mode)
 {
 #ifdef O_TMPFILE

@@ -1,7 +1,7 @@
 /* The allocator hook, and the default behind it.
  *
- * Blocks are aligned to 64 bytes by hand so that any allocator that aligns like malloc will do. The byte before the
- * aligned address cannot hold the shift (up to 80), so a pointer to the block is kept there instead. */
+ * Addresses are rounded up to 64 bytes here, so that any allocator that aligns like malloc will do; the address of the
+ * block itself is stored in front of the rounded one. */
 #include "core/memory.h"
 #include "core/context.h"
 #include "core/text.h"

@@ -19,8 +19,8 @@ bool psgd__grow(const psgd_context *context, void *array, int64_t need, int64_t 
 
 char *psgd__strdup(const psgd_context *context, const char *chars);
 
-/* PSGD_OK where the machine can still give so many bytes, by its own word and within the limits of this process; else
- * a sentence with both numbers, ending in the advice. */
+/* PSGD_OK where so many bytes are free, as the system reports it and within the limits of this process; else a message
+ * with both numbers, ending in the advice. */
 psgd_status psgd__memory_check(double need, const char *what, const char *advice);
 
 /* a * b and a + b for sizes (both >= 0): false where the result does not fit int64_t. */

@@ -1,4 +1,4 @@
-/* Telling a caller, in the course of the backward pass, which gradients are final. */
+/* Reports to the caller, during the backward pass, which gradients are final. */
 #include "graph/graph.h"
 
 /* The op that the backward pass comes to last of those that add to a parameter's gradient; -1: there is none. */

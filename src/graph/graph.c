@@ -227,7 +227,7 @@ psgd_node psgd_graph_op(psgd_graph *self, const psgd_op *op, int input_count, co
     return self->count++;
 }
 
-/* As before a finish that has failed, so that it can be tried again. */
+/* Undoes a finish that has failed, so that it can be called again. */
 static void forget_plan(psgd_graph *self)
 {
     self->loss = -1;

@@ -61,7 +61,7 @@ psgd_status psgd__graph_plan(psgd_graph *graph);
 /* Calls the watcher for a node whose output gradient is complete. */
 void psgd__graph_show(psgd_graph *graph, const graph_node *node);
 
-/* Tells who asked which gradients are final after this node of the backward pass; -1: before the first. */
+/* Reports which gradients are final after this node of the backward pass; -1: before the first. */
 psgd_status psgd__graph_tell(psgd_graph *graph, int node);
 
 /* Row parameters: allocates their lists; fills them from the tokens now in the inputs. */

@@ -222,7 +222,7 @@ struct group_fused {
     void (*entries)(group *self, const group_raw *raw, double step, double vanishing);
 
     /* For bordered diagonal groups, Q = [diag(d) c; 0 s] or its transpose. A kron of two such projects and applies. */
-    /* diagonal [n] <- (d, s) and side [n - 1] <- c; with NULL only tells which border there is. */
+    /* diagonal [n] <- (d, s) and side [n - 1] <- c; with NULL it only returns which border there is. */
     group_border (*border)(const group *self, real *diagonal, real *side);
     /* R <- Pi(S) from the diagonal of S and the entries of S along the border (project). */
     void (*border_project)(const group *self, const double *diagonal, const double *side, real *R);

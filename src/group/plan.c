@@ -74,8 +74,8 @@ int psgd_plan_option(int index, psgd_option_info *option)
     return psgd__option_at(rows, ROWS, index, option);
 }
 
-/* Adds a spec, from the richest down. One that costs as much as a poorer one of the list or more makes that pointless.
- */
+/* Adds a spec; specs come from the richest down. One that takes no fewer bytes than the richer one before it is left
+ * out. */
 static psgd_status offer(const psgd_plan *self, int ndim, const int64_t *shape, const char *source, candidate *list,
                          int *count)
 {

@@ -1,4 +1,4 @@
-/* Eigenvalues of tridiagonal matrices, for those who look at spectra; not part of any update. */
+/* Eigenvalues of tridiagonal matrices, for diagnostics; not part of any update. */
 #ifndef PSGD_LA_EIGEN_H
 #define PSGD_LA_EIGEN_H
 

@@ -48,7 +48,7 @@ real la_damp_max(int64_t n, const real *x, real c, const real *v, real *y); /* y
 /* Views. "Row i" is entry i of every fibre. */
 void la_view_scale(view X, real c);         /* X <- c X */
 double la_view_energy(view X);              /* sum of X^2 */
-double la_view_norm(view X, int e);         /* ||2^-e X||_F, also where squares of X leave the number type */
+double la_view_norm(view X, int e);         /* ||2^-e X||_F, also where squares of X overflow or underflow */
 real la_view_max(view X);                   /* max |X|; 0 for an empty view */
 void la_view_copy(view from, view to);      /* to <- from, the same sizes */
 void la_scale_rows(view X, const real *q);  /* row i <- q_i row i */
@@ -62,8 +62,8 @@ void la_dot_row(view X, const real *c, real scale, view x); /* x <- x + scale su
 bool la_below_one(int64_t n, real c, const real *r);                 /* c r_i < 1 for all i */
 void la_retract_diagonal(int64_t n, real c, const real *r, real *q); /* q_i <- (1 - c r_i) q_i, at least LA_MIN */
 
-/* No diagonal that must be positive becomes smaller: its inverse is still a number that can be multiplied. Diagonals
- * whose entries are bounded one by one become no larger than LA_MAX. */
+/* A diagonal that must stay positive is at least LA_MIN, so that its inverse can still be multiplied. Entries that are
+ * bounded one by one are at most LA_MAX as well. */
 #ifdef PSGD_REAL_F64
 #define LA_MIN 0x1p-400
 #define LA_MAX 0x1p400

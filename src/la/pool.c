@@ -1,10 +1,10 @@
-/* One caller at a time owns the shared pool; whoever comes while it is taken runs its parts alone. A background thread
- * has a pool of its own.
+/* One caller at a time owns the shared pool; a thread that finds it taken runs its parts alone. A background thread has
+ * a pool of its own.
  *
- * A job is a list of parts, cut into ranges: thread k begins with range k, so that it finds in its cache what it had
- * in the job before, and then helps with the others. A range is one atomic word, generation << 32 | parts left. Who
- * takes parts lowers it, so a job that is over cannot be mistaken for the next, and a thread that holds no part may
- * sleep through the end of a job. */
+ * A job is a list of parts, cut into ranges: thread k begins with range k, so that it finds in its cache what it had in
+ * the job before, and then helps with the others. A range is one atomic word, generation << 32 | parts left. Taking
+ * parts lowers it atomically; the generation keeps a job that is over from being mistaken for the next, and a thread
+ * that holds no part may sleep through the end of a job. */
 #include "la/pool.h"
 #include "core/memory.h"
 #include "core/status.h"
@@ -120,7 +120,7 @@ static bool spin(bool (*stop)(const void *data), const void *data)
     return stop(data);
 }
 
-/* Takes parts of a range as long as there are any; returns how many, and that of all in the job. */
+/* Runs parts of a range until none are left. Returns how many; *count <- the parts of the whole job. */
 static int64_t empty_range(job *j, int r, int64_t *count)
 {
     int64_t done = 0;
@@ -133,7 +133,7 @@ static int64_t empty_range(job *j, int r, int64_t *count)
                                                    memory_order_acquire)) {
             continue;
         }
-        *count = j->count; /* what is not atomic may be read as long as this thread owes a part */
+        *count = j->count; /* fields that are not atomic stay as they are until this part is done */
         int64_t i = *count * (r + 1) / atomic_load_explicit(&j->range_count, memory_order_relaxed) - (uint32_t)word;
         for (int64_t end = i + batch; i < end; i++) j->part(j->data, i);
         done += batch;
@@ -182,7 +182,7 @@ static void *run_worker(void *data)
     }
 }
 
-/* Linux likes to wake a thread on the core of the one that wakes it, where it then waits for the end of the job. */
+/* Linux tends to wake a thread on the core of the waking thread, where it then waits for the end of the job. */
 static void make_room_for_owner(la_pool *pool)
 {
     int cpu = sched_getcpu();
@@ -323,8 +323,8 @@ static bool take_pool(void)
     return false;
 }
 
-/* At exit and when the library is unloaded. The pool stays taken: later calls run alone. If another thread works with
- * it, the process ends without us. */
+/* At exit and when the library is unloaded. The pool stays taken: later calls run alone. If another thread is using it,
+ * the workers are left as they are. */
 __attribute__((destructor)) static void stop_pool(void)
 {
     if (!atomic_exchange(&shared.taken, true)) stop_workers(&shared, 0);
@@ -469,7 +469,7 @@ static int default_threads(void)
     return threads < 1 ? 1 : threads > MAX_THREADS ? MAX_THREADS : threads;
 }
 
-/* Background threads have a core each of those that nobody has shared out. */
+/* The default leaves one core for each background thread. */
 int la_threads(void)
 {
     if (state == IN_PART) return 1;

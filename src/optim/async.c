@@ -1,13 +1,13 @@
-/* What the caller's thread does in a step: what comes into force, and requests to the workers, which are in
- * async_worker.c. */
+/* What the caller's thread does in a step: puts finished fits into effect and sends requests to the workers
+ * (async_worker.c). */
 #include "optim/async.h"
 #include "optim/async_worker.h"
 #include "optim/optim.h"
 
 #include <string.h>
 
-/* The slot whose turn it is to come into force at the coming step, and whose fit is done, waited for where it is due;
- * NULL: none. */
+/* The slot that is next to take effect and whose fit is done; a fit that is due at the coming step is waited for. NULL:
+ * none. */
 static async_slot *find_due(optim_async *async, const async_lane *lane)
 {
     if (lane->count == 0) return NULL;
@@ -18,7 +18,7 @@ static async_slot *find_due(optim_async *async, const async_lane *lane)
     return slot->done ? slot : NULL;
 }
 
-/* Brings into force what is due. Returns the first slot whose product has failed. */
+/* Puts into effect what is due. Returns the first slot whose product has failed. */
 static const async_slot *publish(optim_async *async)
 {
     psgd_optimizer *self = async->self;
@@ -66,7 +66,7 @@ static bool takes_pair(const psgd_optimizer *self, int lane, const void *const *
     return here && self->parts[lane].due && (worker || !products || (h && h[lane]));
 }
 
-/* The ring has room: a request is done when the pair that is due delay steps later is in force. */
+/* The ring has room: a request is done by the time its fits take effect, delay steps later. */
 static async_request *new_request(optim_async *async)
 {
     psgd_optimizer *self = async->self;
@@ -179,7 +179,7 @@ static psgd_status draw_here(optim_async *async)
     return PSGD_OK;
 }
 
-/* The first pairs of lanes: their Q comes into force now. */
+/* The first pairs of lanes: their Q takes effect now. */
 static psgd_status fit_at_once(optim_async *async)
 {
     psgd_optimizer *self = async->self;

@@ -1,5 +1,5 @@
 /* Asynchronous fits (option delay; paper, sections 4.4 and 7.4): on the step t of a pair the pair goes to a worker, and
- * the Q that it gives comes into force at step t + delay; steps in between use the Q before it.
+ * the Q that it gives takes effect at step t + delay; steps in between use the Q before it.
  *
  * A lane is one preconditioner, that of a tensor or of all of them jointly. It has the Q in force, which only the
  * caller touches; a copy that only workers touch and fit, pair after pair; and a ring of slots, one for each pair in
@@ -33,7 +33,7 @@ typedef struct async_slot {
     bool sparse;        /* v and h are those rows */
     bool drawn;         /* v is there: the caller has drawn it, as it takes the Q in force */
     int64_t steps;      /* the tensor's, which v is drawn from */
-    int64_t step, due;  /* of the optimizer: of the pair, and at which Q comes into force */
+    int64_t step, due;  /* of the optimizer: of the pair, and at which its Q takes effect */
     double rate;        /* of the fit */
     bool done, fitted;  /* done is guarded by the lock */
     int failure;        /* enum async_failure, of the product */
@@ -47,7 +47,7 @@ typedef struct async_lane {
     async_slot *slots;
     int first, count; /* of the ring, those in flight */
     async_slot *open; /* of the pair of this step; NULL: there is none, or it is fitted at once */
-    bool at_once;     /* no pair has come into force: this one is fitted in its own step */
+    bool at_once;     /* no fit has taken effect yet: this pair is fitted in its own step */
 } async_lane;
 
 typedef enum async_stage { STAGE_QUEUED, STAGE_PRODUCT, STAGE_READY, STAGE_FIT } async_stage;
@@ -61,7 +61,7 @@ typedef struct async_request {
     bool *present; /* [parts] */
 } async_request;
 
-/* What the workers know of a tensor; that of the optimizer changes while a step runs. */
+/* The workers' copy of what they need of a tensor: the optimizer's own changes while a step runs. */
 typedef struct async_part {
     int64_t n, from, width;
 } async_part;
@@ -77,7 +77,7 @@ typedef struct async_worker {
 typedef struct optim_async {
     psgd_optimizer *self;
     int64_t delay;
-    bool free; /* a Q comes into force as soon as it is there */
+    bool free; /* a Q takes effect as soon as it is there */
     int lane_count, slot_count, part_count, worker_count, request_count;
     async_lane *lanes;
     async_part *parts;
@@ -123,14 +123,14 @@ psgd_status psgd__async_lane(psgd_optimizer *self, int lane, int ndim, const int
 psgd_status psgd__async_start(psgd_optimizer *self);
 void psgd__async_free(psgd_optimizer *self);
 
-/* The steps of a step. begin: brings into force what is due, and opens a request for the pairs of this step. Counts a
- * skipped step where a product that is due was not finite. post: hands the request over; drop: forgets it. */
+/* In the course of a step. begin: puts into effect what is due, and opens a request for the pairs of this step. Counts
+ * a skipped step where a product that is due was not finite. post: hands the request over; drop: forgets it. */
 psgd_status psgd__async_begin(psgd_optimizer *self, void *const *theta, const void *const *h);
 void psgd__async_post(psgd_optimizer *self);
 void psgd__async_drop(psgd_optimizer *self);
 
-/* Before v is drawn with it, where products are the caller's: what is due at the coming step comes into force, unless
- * that step will tell of a failure. */
+/* Before v is drawn with it, where products are the caller's: what is due at the coming step takes effect, unless that
+ * step will report a failure. */
 psgd_status psgd__async_publish(psgd_optimizer *self);
 
 /* PSGD_ERR_NOT_FINITE where begin would skip the coming step. */

@@ -1,8 +1,8 @@
 /* Workers sleep until there is a request. The fit of the oldest one comes first, then products in the order of steps.
  *
- * A child of a fork has the memory of its parent but none of its threads. What they had begun is begun again: a product
- * from its theta, a fit from the Q before it. A fork waits for the locks, so that no worker is between two changes that
- * belong together. */
+ * A child of a fork has the memory of its parent but none of its threads. Unfinished work restarts: a product from its
+ * theta, a fit from the Q before it. A fork waits for the locks, so that no worker is between two changes that belong
+ * together. */
 #include "optim/async_worker.h"
 #include "optim/optim.h"
 

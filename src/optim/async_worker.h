@@ -5,8 +5,8 @@
 #include "optim/async.h"
 
 psgd_status psgd__async_start_workers(optim_async *async);
-void psgd__async_join_workers(optim_async *async); /* they end, and their pools with them */
-void psgd__async_stop_workers(optim_async *async); /* and all else of theirs; also where they were not started */
+void psgd__async_join_workers(optim_async *async); /* ends them and their pools */
+void psgd__async_stop_workers(optim_async *async); /* and frees the rest; also where none were started */
 
 /* In the child of a fork, which has no workers: starts them, with what they had left to do. */
 psgd_status psgd__async_survive(optim_async *async);

@@ -81,8 +81,8 @@ bool psgd__optim_by_method(const char *option)
  * Hessian: Newton's fits stay more frequent, v has covariance P, and steps may be longer. Fisher's steps are those of
  * parameters of any size, and bounded by it.
  *
- * A pair says n things of the n(n + 1)/2 that P is, so where there are hardly any parameters a fit may move P further
- * before the noise of single pairs shows, and fewer of them will do: there a fit costs more than a step. */
+ * A pair gives n equations for the n(n + 1)/2 unknowns of P, so where there are hardly any parameters a fit may move P
+ * further before the noise of single pairs shows, and fewer fits suffice: there a fit costs more than a step. */
 static const struct few_default {
     int64_t max; /* parameters in all; a later row takes precedence */
     const char *method, *option, *value;

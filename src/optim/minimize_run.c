@@ -139,7 +139,8 @@ static psgd_status iterate(minimizer *self, bool *moved)
     return try_step(self, STEP_QUASI, moved, &gain);
 }
 
-/* Rounding can keep a run alive for ever: it must lower the value by more than that, or the gradient by half. */
+/* Steps of the size of rounding could go on for ever: a run must lower the value by more than that, or the gradient by
+ * half. */
 static bool is_stuck(minimizer *self)
 {
     bool lower = self->now.value < self->mark_value - 100 * DBL_EPSILON * fabs(self->mark_value);

@@ -78,7 +78,7 @@ extern const int psgd__optim_option_count;
 const char *psgd__optim_default(const char *method, int type, bool paper, const char *option);
 bool psgd__optim_by_method(const char *option); /* whether it does for some method */
 
-/* The defaults for so few parameters in all, if they are few, take the place of those for more. */
+/* Where the parameters are few in all, replaces the general defaults by those for so few. */
 psgd_status psgd__optim_fit_few(const psgd_options *options, int64_t parameters, optim_settings *set);
 
 /* Settings from defaults and a list of options, which may be NULL. */
@@ -132,8 +132,8 @@ struct psgd_optimizer {
     const psgd_context *context;
     psgd_dtype dtype; /* of its state: f32 or f64 */
     optim_settings settings;
-    optim_settings with_products; /* that take the place of settings when an objective with products is bound */
-    bool undecided;               /* between the criteria: nobody has named one */
+    optim_settings with_products; /* replace settings when an objective with products is bound */
+    bool undecided;               /* no criterion was named: an objective with products makes it Newton */
     psgd_plan *plan;              /* only while creating */
     const method_kind *kind;
     const void *ops; /* method_ops of the dtype */

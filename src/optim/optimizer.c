@@ -1,4 +1,4 @@
-/* What a program asks an optimizer and tells it between steps. Everything is checked here; the typed half trusts it. */
+/* What a program reads and sets between steps, and objectives. Everything is checked here; the typed half trusts it. */
 #include "optim/optim.h"
 #include "core/rng.h"
 
@@ -110,7 +110,7 @@ psgd_status psgd_optimizer_observe(psgd_optimizer *self, int tensor, int64_t cou
     return OPTIM_CALL(self, observe, self, tensor, count, activations, output_gradients);
 }
 
-/* Newton, as nobody has named a criterion and there are exact products now. */
+/* No criterion was named and the objective has exact products: Newton. */
 static void decide(psgd_optimizer *self)
 {
     self->settings = self->with_products;
@@ -144,7 +144,7 @@ psgd_status psgd_optimizer_bind(psgd_optimizer *self, const psgd_objective *obje
     char *block = psgd__alloc(self->context, bytes, 1);
     if (!block) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the arrays of an objective");
 
-    psgd_status status = psgd__async_drain(self); /* it may have calls of the objective before */
+    psgd_status status = psgd__async_drain(self); /* requests may call the objective bound before */
     if (status == PSGD_OK) {
         psgd_objective before = self->objective;
         self->objective = *objective;

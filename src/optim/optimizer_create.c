@@ -328,7 +328,7 @@ static psgd_status create(const psgd_context *context, psgd_comm *comm, const ch
     return PSGD_OK;
 }
 
-/* A rank that fails here must not leave the others alone with a step. */
+/* Where one rank fails all do: the others would wait for it in the first step. */
 psgd_status psgd_optimizer_create_comm(const psgd_context *context, psgd_comm *comm, const char *method,
                                        int tensor_count, const psgd_tensor *tensors, psgd_dtype dtype,
                                        const psgd_options *options, psgd_optimizer **optimizer)

@@ -19,7 +19,7 @@
 typedef struct rank_piece {
     int tensor, tile; /* tile -1: the whole tensor */
     int owner;        /* -1: every rank */
-    double work;      /* 0 where every rank may well do it */
+    double work;      /* 0: cheap enough for every rank */
     int64_t n;        /* elements */
     int64_t place;    /* where it starts in a slab of directions, those of an owner one after the other */
     int64_t summed;   /* and in a slab of sums, bucket after bucket */

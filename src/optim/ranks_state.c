@@ -1,4 +1,4 @@
-/* Tensors whose tiles have owners: their saved state, and how their preconditioners do. */
+/* Tensors whose tiles have owners: their saved state, and the health of preconditioners. */
 #include "optim/optim.h"
 #include "comm/comm.h"
 

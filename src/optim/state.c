@@ -172,7 +172,7 @@ static bool is_count(int64_t count)
     return count >= 0 && count <= INT64_C(1) << 53;
 }
 
-/* Counters that an optimizer can have. Methods of their own keep places in a memory of that length in integers. */
+/* Counters that an optimizer can have. In integer, methods keep positions in rings of settings.memory entries. */
 static bool are_counters(const psgd_optimizer *self, const char *bytes)
 {
     optim_counters now;
@@ -197,7 +197,7 @@ static bool are_finite(psgd_dtype dtype, int64_t bytes, const char *state)
     return true;
 }
 
-/* The checksum is right, so whoever wrote this meant it: values that no optimizer has are refused all the same. */
+/* Refuses values that no optimizer can have, although the checksum is valid. */
 static psgd_status check_values(const psgd_optimizer *self, int tensor, const section_header *head, const char *state)
 {
     bool sane = tensor == PSGD_SHARED_STATE ? are_counters(self, state)
@@ -206,7 +206,7 @@ static psgd_status check_values(const psgd_optimizer *self, int tensor, const se
     return sane ? PSGD_OK : psgd__fail(PSGD_ERR_FORMAT, "the state is damaged: it holds values that no state has");
 }
 
-/* It is of an optimizer and a tensor like this one. */
+/* The section is of an optimizer and a tensor like this one. */
 static psgd_status check_section(const psgd_optimizer *self, int tensor, const char *bytes, int64_t count)
 {
     section_header head, own = section_of(self, tensor).head;
@@ -339,7 +339,7 @@ psgd_status psgd_optimizer_state_load(psgd_optimizer *self, int64_t count, const
     bool changed = status == PSGD_OK;
     if (changed) status = load_sections(self, PSGD_SHARED_STATE, last, bytes);
     if (self->ranks) status = psgd_comm_agree(self->ranks->comm, status);
-    /* before was made from this very object: it loads. */
+    /* before is a state of this very object, so loading it cannot fail. */
     if (changed && status != PSGD_OK) (void)load_sections(self, PSGD_SHARED_STATE, last, before);
     psgd__free(self->context, before);
     return status;

@@ -307,7 +307,7 @@ const char *psgd_precond_spec(const psgd_precond *self)
 int64_t psgd_precond_updates(const psgd_precond *self)
 {
     int64_t updates = self ? self->updates : 0;
-    for (int k = 0; self && k < self->tile_count; k++) { /* that of the tile that has most */
+    for (int k = 0; self && k < self->tile_count; k++) { /* the max over the tiles */
         int64_t own = psgd_precond_updates(self->tiles[k]);
         if (own > updates) updates = own;
     }

@@ -36,7 +36,7 @@ typedef struct precond_settings {
 extern const option_row psgd__precond_options[];
 extern const int psgd__precond_option_count;
 
-/* An update rule: the images A and B that R = Pi(AA' - BB') is made of, the side of Q that I - cR is multiplied to, and
+/* An update rule: the images A and B that R = Pi(AA' - BB') is made of, the side from which I - cR multiplies Q, and
  * what follows. */
 typedef enum rule_images {
     IMAGES_WHITENED, /* Qh, Q^-T v */

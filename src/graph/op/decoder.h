@@ -14,7 +14,7 @@
 #define decoder_products PSGD_TYPED(psgd__decoder_products)
 
 /* BLOCK is a multiple of the rows of a tile of every instruction set. Words are shared out in PARTS, the last of them
- * small, and LANES tasks take one after the other: those that are ahead take more. */
+ * small, and each of LANES tasks takes the next one when it is done. */
 enum { BLOCK = 252, PARTS = 20, LANES = 8 };
 
 typedef struct decoder {

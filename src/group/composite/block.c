@@ -2,7 +2,7 @@
  *
  *     Q = [A C; 0 B],  C any k x l matrix;  its transposes are [A 0; C B], C l x k.
  *
- * Both are one code: the part that receives (to) gets C times the part that gives (from). R has the same pattern and is
+ * One implementation serves both: C times one part (from) is added to the other (to). R has the same pattern and is
  * laid out as R_to, R_from, R_C; everything inside shares one norm. */
 #include "group/group.h"
 #include "la/matrix/blas.h"
@@ -14,7 +14,7 @@
 
 typedef struct block {
     group base;
-    int to, from;    /* which child receives and which gives: 0, 1, or 1, 0 where transposed */
+    int to, from;    /* children: 0, 1, or 1, 0 where transposed */
     int64_t scratch; /* in the workspace, as large as C; C [n_to][n_from] is q */
 } block;
 

@@ -2,12 +2,12 @@
  *
  * Factor i acts on mode i of the tensor, so an op is an op of each factor along its own mode; each factor is normalised
  * on its own. Scaling one factor by c and another by 1/c changes nothing, and rounding would let them drift apart, so
- * factors that can be rescaled are balanced now and then, by powers of two, which is exact. An op costs what it costs
+ * factors that can be rescaled are balanced at intervals, by powers of two, which is exact. An op costs what it costs
  * the factors.
  *
- * Where both of two factors are bordered diagonals, the first without a border (scan and its like), one pass over (v,
- * h) gives the sums that both R are made of and one pass over x gives Px; A and B are never stored. An update of an m x
- * n matrix reads v and h once and takes O(mn). */
+ * Where both of two factors are bordered diagonals, the first without a border (as in scan), one pass over (v, h) gives
+ * the sums that both R are made of and one pass over x gives Px; A and B are never stored. An update of an m x n matrix
+ * reads v and h once and takes O(mn). */
 #include "group/group.h"
 #include "la/fused/fused.h"
 

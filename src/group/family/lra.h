@@ -52,7 +52,7 @@ void psgd__lra_keep_matrix(lra *self, const double *M);
 
 void psgd__lra_fit(group *self, const group_pair *pair, group_fit *how);
 
-/* One update while it is made. */
+/* An update in progress. */
 typedef struct lra_fitting {
     lra *self;
     int64_t pairs;

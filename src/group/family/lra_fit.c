@@ -98,7 +98,7 @@ static void visit_step(void *data, const la_chunk *rows)
     for (int64_t i = 0; i < count; i++) d[i] -= c * g[i] * d[i];
     if (f->c_panel == 0) return;
 
-    /* (I + VU')a takes the place of a, which nobody needs any more, while V is still the old one. */
+    /* (I + VU')a overwrites a, which is not read again, while V still has its old values. */
     for (int64_t k = 0; f->on_v && k < f->pairs; k++) {
         la_panel_add(l->v, n, r, rows, lra_projection(l, k, UA), f->A.x + k * f->A.ld + rows->from);
         la_panel_add(l->v, n, r, rows, lra_projection(l, k, UB), f->B.x + k * f->B.ld + rows->from);
@@ -120,7 +120,7 @@ static double ask(lra_fitting *f, int part, double (*size)(void *, group_size), 
     return how->step(how->data, &(group_part){.size = size, .data = f, .index = part});
 }
 
-/* A plain step that would take away all of what it changes, or double it, is cut to half of that and counted. */
+/* A plain step of relative size c size >= 1 could make d or M singular: it is cut to 1/2 and counted. */
 static double held(double c, double size, group_fit *how)
 {
     if (!how->plain || c * size < 1) return c;
@@ -248,8 +248,8 @@ static void refresh(lra *l)
     psgd__lra_keep_matrix(l, M);
 }
 
-/* U and V to within a factor of two of the same size, by a power of two, which changes nothing. Panels that have grown
- * out of all proportion begin again. */
+/* Scales U and V by a power of two to within a factor of two of the same size, which leaves UV' unchanged. Panels so
+ * large that rounding of UV' exceeds I are reset. */
 static void balance(lra *l, group_fit *how)
 {
     int64_t panel = l->r * l->base.n;

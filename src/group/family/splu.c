@@ -76,7 +76,7 @@ static void splu_reset(group *self, double scale)
 static void tri_apply(int64_t r, const real *T, bool inverse, bool transpose, double *x)
 {
     for (int64_t step = 0; step < r; step++) {
-        /* T and T^-T need entries that come before, so they go from the end that still has, or already has, them. */
+        /* T x reads old entries before i, T^-T x new ones after i: both go from the last row up. */
         int64_t i = inverse == transpose ? r - 1 - step : step;
         int64_t from = transpose ? i + 1 : 0, to = transpose ? r : i;
         double sum = inverse ? x[i] : (double)T[i * r + i] * x[i];

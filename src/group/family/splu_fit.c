@@ -125,7 +125,7 @@ typedef struct asking {
     half_sizes sizes;
 } asking;
 
-/* The terms of "second" are added in size, a bound of Pi(AA' + BB') on L and of the like on U. */
+/* For "second" the sizes of the terms are added: a bound of Pi(AA' + BB') on L, and of its counterpart on U. */
 static double size_of_half(void *data, group_size which)
 {
     asking *a = data;

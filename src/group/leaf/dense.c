@@ -5,8 +5,8 @@
  * recomputed by LU each time, O(n^3). The normaliser max does not protect this group: inside tells where a step would
  * make Q singular.
  *
- * Update rules that need no inverse keep Q alone: a retraction is then one product, and Q^-1 is computed by LU where
- * somebody asks for it. */
+ * Update rules that need no inverse keep Q alone: a retraction is then one product, and Q^-1 is computed by LU on
+ * request. */
 #include "group/leaf/dense.h"
 #include "group/leaf/lowrank.h"
 #include "la/la.h"

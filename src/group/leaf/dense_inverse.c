@@ -18,7 +18,7 @@ static bool invert(const dense *d, real *to)
     return isfinite((double)la_max_abs(n * n, to));
 }
 
-/* Q^-1, kept or computed. What is not finite says that there is none. */
+/* Q^-1, kept or computed; NaN where Q is singular. */
 const real *dense_inverse_of(const dense *d)
 {
     if (d->inverse) return d->inverse;

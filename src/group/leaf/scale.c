@@ -2,8 +2,8 @@
  *
  *     Q = qI;  Pi(S) = (tr S / n) I
  *
- * scale is one step size that adapts itself. identity fixes q = 1: the mode is left as it is, and R = 0 has no values.
- * O(nk) per op on n x k fibres. */
+ * scale is one step size that adapts itself. identity fixes q = 1: its fibres stay as they are, and R = 0 has no
+ * values. O(nk) per op on n x k fibres. */
 #include "group/group.h"
 #include "la/la.h"
 

@@ -169,8 +169,8 @@ static la_column_sums sums_of(const la_bordered *t, int64_t part)
     return (la_column_sums){own, own + n, few, few + n};
 }
 
-/* The sum over all parts of some of their sums. Line by line: the parts come from many threads, and their lines are
- * waited for together. */
+/* to <- the sum over all parts of count of their sums, from at on. One cache line at a time: other threads have written
+ * the parts, and the cache misses of all parts overlap. */
 static void add_parts(const la_bordered *t, int64_t parts, int64_t at, int64_t count, double *to)
 {
     enum { LINE = STREAM_LINE / sizeof(double) };

@@ -21,8 +21,8 @@
 real la_diag_fused(int64_t n, const real *q, const real *h, const real *v, real damping, int sign, real *r);
 
 /* q_i <- (1 - step sign(a_i^2 - b_i^2)) q_i, within LA_MIN and LA_MAX, with a = q (h + damping v) and b = v / q, in one
- * pass. An entry whose a is 0 does not grow past 1 / vanishing, one whose b is 0 does not shrink below vanishing. What
- * is not finite leaves its entry in range, but says nothing. */
+ * pass. An entry whose a is 0 does not grow past 1 / vanishing, one whose b is 0 does not shrink below vanishing. An
+ * input that is not finite leaves its entry in range and is not reported. */
 void la_diag_entries(int64_t n, const real *h, const real *v, real damping, double step, double vanishing, real *q);
 
 void la_diag_apply(int64_t n, const real *q, const real *x, real *y); /* y <- q^2 x; x may be y */

@@ -1,15 +1,15 @@
-/* One pass from (v, h) to the sums that R of scan and its like is made of: see la_bordered_pass.
+/* One pass from (v, h) to the sums that R of scan and other bordered krons is made of: see la_bordered_pass.
  *
  * Three rows at a time, so that what runs along the columns is loaded and stored once for three; with four, rows of
- * 4096 numbers and their neighbours meet in the eight ways of the first-level cache. The last entry of Y needs a whole
+ * 4096 elements and their neighbours exceed the eight ways of the first-level cache. The last entry of Y needs a whole
  * row before the others can be used: the dot products of the rows come first and leave them in the second-level cache.
- * The three are every fourth row: the first-level cache guesses by some bits of an address where a line is, and takes
- * a row of one matrix for the next row of its neighbour in memory if their size is near a power of two.
+ * The three are every fourth row: the first-level cache predicts the way of a line from some bits of its address, and
+ * confuses a row of one matrix with the next row of its neighbour in memory if their size is near a power of two.
  *
- * Six streams that start anew with every three rows are more than a core fetches ahead by itself, so lines are asked
- * for by hand: AHEAD in the same rows, at their end the first of the next, into the second-level cache, and NEAR the
- * place that is worked on into the first. Half of the next rows of y are asked for beside the work on these, as the dot
- * products have little else to do than to wait for memory.
+ * Six streams that restart with every three rows are more than the hardware prefetches, so lines are prefetched in
+ * software: AHEAD in the same rows, at their end the first of the next, into the second-level cache, and those NEAR the
+ * current place into the first. Half of the next rows of y are prefetched during the work on these rows, since the dot
+ * products mostly wait for memory.
  *
  * Short rows are taken one at a time: what runs along the columns stays in the first-level cache, and the rows are one
  * stream. */
@@ -21,11 +21,11 @@ enum {
     BLOCK = LA_BORDERED_BLOCK,
     STEP = BLOCK / GROUP, /* from one row of a group to the next */
     LINE = STREAM_LINE / sizeof(real),
-    AHEAD = 4096 / sizeof(real), /* numbers between what is worked on and what is asked for */
+    AHEAD = 4096 / sizeof(real), /* elements from the current place to the prefetched one */
     NEAR = 1024 / sizeof(real),
     SHORT_ROW = 2048 / sizeof(real),
     STRETCH = 1 << 13,   /* columns that lanes of reals sum up before they are added in double */
-    FEW_ROWS = 8 * BLOCK /* rows that are summed in the number type before they are added in double */
+    FEW_ROWS = 8 * BLOCK /* rows that are summed as reals before they are added in double */
 };
 
 /* What is a constant wherever it is given. */
@@ -42,12 +42,12 @@ typedef struct row_group {
     double sum[GROUP];
 } row_group;
 
-/* Columns from .. to - 1 of which lines that lie `ahead` further on are asked for. */
+/* Columns from .. to - 1, with lines `ahead` elements further on prefetched. */
 typedef struct stretch {
     int64_t from, to, ahead;
 } stretch;
 
-/* Cuts the columns where lines of the next rows come in, and into what lanes may sum up. */
+/* Cuts the columns where prefetches move on to the next rows, and after what lanes may sum up. */
 static stretch next_stretch(int64_t from, int64_t n, int64_t next)
 {
     int64_t far = n < AHEAD ? n : AHEAD, turn = (n - far) / LINE * LINE;
@@ -64,7 +64,7 @@ ALWAYS_INLINE void fetch(const real *x, int64_t ld, int rows, int64_t j, int64_t
     for (int k = 0; k < rows; k++) __builtin_prefetch(x + k * ld + j + ahead, 0, 2);
 }
 
-/* All that is asked for beside column j. */
+/* All prefetches at column j. */
 ALWAYS_INLINE void fetch_beside(const row_group *g, row_kind kind, int64_t j, int64_t ahead)
 {
     if (kind.rows == 1 || (LANES < (int)LINE && j % LINE)) return;

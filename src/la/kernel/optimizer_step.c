@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-/* u <- decay u + gain g. Where there is no gradient any more it would become subnormal, which costs every product with
- * it a hundred cycles: it ends as zero. */
+/* u <- decay u + gain g. Without a gradient u would decay to subnormal values, which cost a hundred cycles in every
+ * product: it is set to zero instead. */
 #ifdef PSGD_REAL_F64
 #define VANISHED 0x1p-1000
 #else

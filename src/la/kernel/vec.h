@@ -1,5 +1,5 @@
 /* Vectors as wide as the instruction set's, in GCC's portable vector types, for the kernels that live on keeping a tile
- * of sums in registers. Loads and stores need no alignment beyond that of one number. */
+ * of sums in registers. Loads and stores need no alignment beyond that of one element. */
 #ifndef PSGD_LA_KERNEL_VEC_H
 #define PSGD_LA_KERNEL_VEC_H
 
@@ -46,7 +46,7 @@ ALWAYS_INLINE void vec_store(real *x, vec v)
     *(vec *)x = v;
 }
 
-/* The first count < LANES numbers; the other lanes are zero, or left alone in memory. */
+/* The first count < LANES elements; the other lanes are zero, or left alone in memory. */
 #if defined(__AVX512F__)
 ALWAYS_INLINE vec vec_load_some(const real *x, int64_t count)
 {
@@ -99,7 +99,7 @@ ALWAYS_INLINE void vec_store_some(real *x, vec v, int64_t count)
 }
 #endif
 
-/* A vector, or its first count numbers; which of the two is a constant wherever this is called. */
+/* A vector, or its first count elements; which of the two is a constant wherever this is called. */
 ALWAYS_INLINE vec vec_load_part(const real *x, bool whole, int64_t count)
 {
     return whole ? vec_load(x) : vec_load_some(x, count);
@@ -128,7 +128,7 @@ ALWAYS_INLINE void vec_stream(real *x, vec v)
 #endif
 }
 
-/* Numbers before the first that is aligned to VEC_BYTES, at most n. */
+/* Elements before the first that is aligned to VEC_BYTES, at most n. */
 ALWAYS_INLINE int64_t vec_head(const real *x, int64_t n)
 {
     int64_t head = (int64_t)((VEC_BYTES - (uintptr_t)x % VEC_BYTES) % VEC_BYTES / sizeof(real));
@@ -155,9 +155,8 @@ ALWAYS_INLINE bits vec_largest(vec_bits v)
     return max;
 }
 
-/* Keeps the compiler from making the product v again, fused with each sum that it goes to: sums have units of their
- * own.
- */
+/* Keeps the compiler from recomputing the product v as an FMA in each sum that uses it: additions have execution units
+ * of their own. */
 ALWAYS_INLINE void vec_settle(vec *v)
 {
 #if defined(__AVX512F__)

@@ -74,8 +74,8 @@ void la_mirror(int64_t n, real *M);              /* the lower triangle <- the mi
 void la_symmetrise(int64_t n, real *M);          /* M <- (M + M')/2 */
 void la_skew(int64_t n, const real *M, real *S); /* S <- M' - M */
 
-/* ||M||_2 of a symmetric or skew M, from below and 0.85 to 1 of the truth. The same draw gives the same result; work
- * has la_norm_work(n) elements. */
+/* ||M||_2 of a symmetric or skew M from below: 0.85 to 1 times the true value. The same draw gives the same result;
+ * work has la_norm_work(n) elements. */
 double la_norm_estimate(int64_t n, const real *M, const rng_stream *draw, real *work);
 enum { LA_NORM_ROWS = 32 };
 static inline int64_t la_norm_work(int64_t n)

@@ -1,7 +1,7 @@
 /* The spectral norm of a symmetric or skew matrix, estimated from below by subspace iteration.
  *
  * A block of random rows is turned towards the longest row of M, so that a matrix of low rank is not missed, and
- * multiplied by M four times without orthogonalisation: 256 n^2 flops. The result is 0.85 to 1 of the truth. */
+ * multiplied by M four times without orthogonalisation: 256 n^2 flops. The result is 0.85 to 1 times the true value. */
 #include "la/array/dispatch.h"
 #include "la/array/normal.h"
 #include "la/la.h"

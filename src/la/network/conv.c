@@ -131,7 +131,7 @@ static void forward_row(void *data, int64_t oy)
     }
 }
 
-/* The windows that see place p of a mode: with the first tap t and then every stride-th, the output is (p + padding -
+/* The windows that see place p of an axis: with the first tap t and then every stride-th, the output is (p + padding -
  * tap) / stride. */
 static taps seen_from(int64_t place, int64_t window, int64_t stride, int64_t padding, int64_t outputs)
 {

@@ -1,4 +1,4 @@
-/* What networks are made of, on arrays whose last mode is the sample: every loop runs over samples inside. */
+/* What networks are made of, on arrays whose last dimension is the sample: every inner loop runs over samples. */
 #ifndef PSGD_LA_NETWORK_NETWORK_H
 #define PSGD_LA_NETWORK_NETWORK_H
 

@@ -85,7 +85,7 @@ static double fit_rate(const psgd_optimizer *self, int64_t step)
     return set->fit.step * psgd__optim_schedule(self, &set->step_schedule, step - 1);
 }
 
-/* A pair that Q cannot take leaves Q as it was, and the step proceeds with that. */
+/* A pair that the fit refuses leaves Q unchanged, and the step uses that Q. */
 static void fit(const method_args *a)
 {
     psgd_optimizer *self = a->self;

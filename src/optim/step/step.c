@@ -52,7 +52,7 @@ static bool clips(const optim_settings *set)
            set->clip_rms > 0;
 }
 
-/* find_bad over ranks: each looks at its own tensors, and all know what was found. */
+/* find_bad over ranks: each checks its own tensors, and all get the result. */
 static int find_bad_of_ranks(const psgd_optimizer *self, const void *const *where, const void *const *x, int64_t copies,
                              double *max)
 {
@@ -72,7 +72,7 @@ static int find_bad_of_ranks(const psgd_optimizer *self, const void *const *wher
 }
 
 /* The first tensor with a non-finite element in x, or -1; *max is the largest magnitude. Tensors without an array in
- * where (x itself, or the h that a v goes with) are left out. part_count: the ranks could not tell each other. */
+ * where (x itself, or the h that a v goes with) are left out. part_count: the exchange between the ranks failed. */
 static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, const void *const *where,
                     const void *const *x, int64_t copies, double *max)
 {
@@ -91,8 +91,8 @@ static int find_bad(const psgd_optimizer *self, const psgd_rows *const *rows, co
 
 /* The factor that brings a direction of this norm to the limit: relative to the geometric mean of the root mean squares
  * of theta now and at the first step; where that was zero, of the first direction. All have the units of theta, so that
- * its scale makes no difference. The present theta alone would let steps and parameters grow with each other without
- * bound, the first one alone keeps parameters that start small from growing. */
+ * its scale makes no difference. With the current theta alone, steps and parameters could grow together without bound;
+ * with the first one alone, parameters that start small could not grow. */
 static double clip_relative(psgd_optimizer *self, void *const *theta, double norm)
 {
     double count = 0, energy = 0, *first = &self->now.first_rms;
@@ -121,7 +121,7 @@ static double clip_recent(psgd_optimizer *self, double norm)
     double *recent = &self->now.recent, limit = self->settings.clip_recent * *recent;
     bool longer = *recent > 0 && norm > limit;
     self->now.surprised = longer || !isfinite(norm);
-    if (!isfinite(norm)) return 1; /* another limit has made a factor of 0 of it */
+    if (!isfinite(norm)) return 1; /* inf, or NaN where another limit has made the factor 0 */
     *recent = *recent > 0 ? keep * *recent + (1 - keep) * (longer ? limit : norm) : norm;
     return longer ? limit / norm : 1;
 }
@@ -292,8 +292,8 @@ static psgd_status advance_all(tensors *t)
     return PSGD_OK;
 }
 
-/* Who takes part, and whose preconditioner is fitted. True where somebody has a pair (v, Hv) to be fitted to. Without
- * products, where they come from the caller, nobody is: no need to ask. */
+/* Sets which tensors have a gradient and which fits are due. True where a due tensor has a pair (v, Hv) from the
+ * caller. Where products come from the caller and h is NULL, nothing is due. */
 static bool begin(psgd_optimizer *self, const void *const *gradient, const void *const *h)
 {
     bool products = optim_uses_products(self) && !async_has_product(self->async), pairs = false;

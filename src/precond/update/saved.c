@@ -76,7 +76,7 @@ static walk walk_all(const psgd_precond *self, enum direction way, char *bytes)
     w.bytes = sizeof(saved_header);
     int64_t size = sizeof(real);
     w.tree = psgd__checksum_add(w.tree, &size, sizeof size);
-    int64_t rule = self->settings.rule; /* what it remembers depends on the rule; eq came first and is not counted */
+    int64_t rule = self->settings.rule; /* is hashed, as running values depend on it; eq is left out */
     if (rule != RULE_EQ) w.tree = psgd__checksum_add(w.tree, &rule, sizeof rule);
     for (int i = 0; i < self->unit_count; i++) {
         precond_unit *unit = &self->units[i];

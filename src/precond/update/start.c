@@ -2,8 +2,8 @@
  *
  * A pair asks for s = sqrt(||v|| / ||h||), which makes ||Ph|| = ||v||; s is the geometric mean over the first
  * START_PAIRS pairs. So one pair whose h is 10^6 times as large as the others', or as small, changes s by a factor of
- * 4, and a pair whose h is zero does not count. Every one of these pairs starts anew from sI; the fit goes on from the
- * last. */
+ * 4, and a pair whose h is zero does not count. Every one of these pairs starts anew from sI; the fit continues from
+ * the last. */
 #include "precond/update/update.h"
 
 static const double LIMIT = 1e15; /* of s and 1/s */

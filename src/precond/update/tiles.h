@@ -1,6 +1,6 @@
-/* A preconditioner of tiles(G,a,b): one of G for each tile, which shares nothing with the others but the workspace.
- * Where Q starts, what is skipped and what is kept from overflowing are a tile's own affair, so that a tile is fitted
- * the same way whichever process holds it. */
+/* A preconditioner of tiles(G,a,b): one of G for each tile, which shares nothing with the others but the workspace. The
+ * start of Q, skipped updates and the guard against overflow are those of each tile, so that a tile is fitted the same
+ * way whichever process holds it. */
 #ifndef PSGD_PRECOND_UPDATE_TILES_H
 #define PSGD_PRECOND_UPDATE_TILES_H
 

@@ -16,8 +16,7 @@
 enum {
     BALANCE_EVERY = 128,
     PROBE_EVERY = 8
-}; /* updates between balancing the factors of a kron, and between looks at
-        whether a family's inverse still is one */
+}; /* updates between balancing the factors of a kron, and between checks of a family's inverse */
 
 /* Values below SMALL lose bits when squared. VANISHING: see vanishing. An R from the fused path is used where max |R|
  * is within MIN_FUSED and MAX_FUSED: then no square has lost bits. */
@@ -290,7 +289,7 @@ update update_begin(psgd_precond *self, int64_t count, const whitened_pair *w)
 }
 
 /* The same for the images Ph and v, which do not show that Q^-T v vanishes: Pv is then large. That is computed only
- * where Ph is small compared with both h and v, as it never is near a fit; the images are formed again afterwards. */
+ * where Ph is small compared with both h and v, as it never is near a fit; the images are recomputed afterwards. */
 static psgd_status vanishing_applied(psgd_precond *self, int64_t count, const real *v, const real *h, whitened_pair *w,
                                      bool *vanishes)
 {
@@ -329,7 +328,7 @@ static psgd_status step_fused(group *unit, const group_pair *pair, void *data)
     return PSGD_OK;
 }
 
-/* The normaliser second wants to see rows of A and B that are in no R. */
+/* The normaliser second needs rows of A and B that no R contains. */
 static bool wants_rows(const psgd_precond *self)
 {
     if (!normaliser_needs_second((norm_choice)self->settings.norm)) return false;
