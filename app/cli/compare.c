@@ -87,7 +87,7 @@ static psgd_status read_rates(plan *p)
     return p->rate_count ? PSGD_OK : cli_wrong_use("--lr needs at least one learning rate");
 }
 
-/* What every run has: all flags but those of this verb. */
+/* The settings of every run: all flags but those of this verb. */
 static psgd_status read_shared(plan *p)
 {
     static const char *const own[] = {"optimizers", "lr", "seeds", "seed", "out"};
@@ -133,7 +133,8 @@ static void name_run(const method *m, const char *rate, comparison_run *run, cha
     }
 }
 
-/* The settings of the run: what an entry names wins over what all have. lr=default leaves lr to the method. */
+/* The settings of the run: those of the entry take precedence over those that all share. lr=default leaves lr to the
+ * method. */
 static psgd_status set_run(const plan *p, const method *m, const char *rate, const char *seed, const char *folder,
                            const char *name, compare_list *to)
 {
@@ -198,7 +199,7 @@ static psgd_status compare_one(plan *p, const method *m, comparison_row *row)
         if (p->stopped) return PSGD_OK;
         int best = psgd__comparison_best(row);
         row->runs[row->run_count++] = row->trials[best < 0 ? 0 : best];
-        if (best < 0) return PSGD_OK; /* no use in other seeds */
+        if (best < 0) return PSGD_OK; /* all have diverged: no other seeds */
         rate = p->rate[best];
     }
     while (row->run_count < p->seeds && !p->stopped) {
@@ -208,7 +209,7 @@ static psgd_status compare_one(plan *p, const method *m, comparison_row *row)
     return PSGD_OK;
 }
 
-/* Every optimizer but the first, whose run starts at once: what is wrong with one is told before any has run. */
+/* Every optimizer but the first, whose run starts at once: errors in any of them are reported before the first run. */
 static psgd_status check_methods(const plan *p)
 {
     for (int i = 1; i < p->method_count; i++) {

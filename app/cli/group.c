@@ -22,7 +22,7 @@ static psgd_status list_groups(const psgd_context *context)
     return PSGD_OK;
 }
 
-/* A family of a rank beyond the size is the one of the rank n, which is worth telling. */
+/* Says so where the rank of a family exceeds n: the family is then that of rank n. */
 static void tell_rank(const char *spec, int64_t n)
 {
     long long rank = 0;

@@ -48,7 +48,8 @@ static psgd_status run(int argc, char **argv, int *code)
                          psgd__suggest("", first, names, VERB_COUNT).words);
 }
 
-/* Why the command has failed, once. What a trainer says all ranks know already; of anything else they must be told. */
+/* Prints once why the command has failed. A message that starts with "rank " has been agreed on by all ranks already.
+ */
 static void tell(psgd_status *status)
 {
     psgd_comm *comm = cli_comm();

@@ -79,7 +79,7 @@ static void close_subject(subject *s)
     psgd__free(NULL, s->start);
 }
 
-/* The options of minimize but for those that every method stops by. */
+/* The options of psgd_minimize, without those that the verb has as flags for all methods. */
 static int own_option(int index, psgd_option_info *option)
 {
     for (int i = 0; psgd_minimize_option(i, option); i++) {

@@ -132,7 +132,7 @@ static psgd_status run_method(const paper_experiment *experiment, const paper_ch
     psgd_status status = cli_run_trainer(self, stderr, &stopped);
     psgd__trainer_free(self);
     PSGD_TRY(status);
-    /* An interrupt is no wrong use: the status of the command is that of psgd train. */
+    /* Not PSGD_ERR_ARGUMENT, which means wrong use: after an interrupt the command exits as psgd train does. */
     if (stopped) return psgd__fail(PSGD_ERR_CALLBACK, "stopped; the same command resumes %s", folder);
     return psgd_comm_agree(cli_comm(), first_rank ? print_line(experiment, method->name, folder) : PSGD_OK);
 }

@@ -30,7 +30,7 @@ static psgd_status write_parts(file_writer *file, int width, int height, const u
     put32(header, (uint32_t)width);
     put32(header + 4, (uint32_t)height);
     header[8] = 8; /* bits */
-    header[9] = 3; /* indices into a palette */
+    header[9] = 3; /* colour type: indices into a palette */
     PSGD_TRY(psgd__file_write(file, signature, sizeof signature));
     PSGD_TRY(write_part(file, "IHDR", header, sizeof header));
     PSGD_TRY(write_part(file, "PLTE", palette[0], 256 * 3));

@@ -1,4 +1,4 @@
-/* IDX files, as MNIST and its like are distributed: a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and
+/* IDX files, the format of MNIST and similar sets: a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and
  * t10k-images.., t10k-labels.., each plain or with .gz. Images become [1, h, w] from 0 to 1. */
 #include "data/format/gzip.h"
 #include "data/samples_table.h"

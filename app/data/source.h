@@ -1,8 +1,8 @@
 /* Sources of labelled samples, one file each: files on disk, and synthetic ones that need none.
  *
  * A source is named "kind" or "kind:argument". Samples are numbered; a read asks for any of them in any order and
- * writes them with the sample as the last mode, [features, n], as the graph takes them. To add a source: a file with
- * its table and a line in source.c. */
+ * writes them with the sample as the last dimension, [features, n], as the graph takes them. To add a source: a file
+ * with its table and a line in source.c. */
 #ifndef PSGD_DATA_SOURCE_H
 #define PSGD_DATA_SOURCE_H
 
@@ -60,8 +60,9 @@ struct source {
     /* Writes samples index[0 .. n-1] into x [features, n] and y [n]; may be called by one thread at a time. */
     psgd_status (*read)(source *self, int64_t n, const int64_t *index, float *x, float *y);
     void (*close)(source *self); /* frees everything */
-    /* OPTIONAL: says that these samples will be read after those announced before, so that they can be made ready
-     * meanwhile; the crop of an image is a function of seed, epoch and index. A read of others is fine too. */
+    /* OPTIONAL: announces that these samples will be read next, after those announced before, so that they can be
+     * prepared in the background; the crop of an image is a function of seed, epoch and index. A read of others is fine
+     * too. */
     void (*announce)(source *self, int64_t n, const int64_t *index, uint64_t seed, uint64_t epoch);
     double waited;       /* seconds that reads have waited for samples */
     int64_t passed_over; /* files that could not be read; another took the place of each */

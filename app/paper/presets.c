@@ -56,7 +56,7 @@ static const paper_experiment experiments[] = {
                  "task=synthetic language;hidden=50;dropout=0;epochs=2"},
      .flags = {"epochs", "steps", "lr", "dropout", "embedding-dropout", "hidden", "batch", "micro-batches", "back",
                "untied", "seed", "log-every", "checkpoint-every", "eval-batches"},
-     .may_change = {"data"}, /* the vocabulary tells another text */
+     .may_change = {"data"}, /* another text is detected by its vocabulary */
      .columns = {{"valid ppl", "valid_perplexity", 12, 2, 0, 1},
                  {"test ppl", "test_perplexity", 12, 2, 0, 1},
                  {"test gap", "test_gap", 10, 4, 0, 1}}},

@@ -23,7 +23,7 @@ typedef struct problem_minimum {
 typedef struct problem_kind {
     const char *name, *title;
     int number;           /* in the paper; 0: not from there */
-    int n, multiple, min; /* usual size; sizes are multiples of this, least or more; multiple 0: the usual one only */
+    int n, multiple, min; /* usual size; sizes are multiples of this, at least min; multiple 0: the usual one only */
     int max;              /* 0: any */
     int m, m_of_n;        /* residuals: m + m_of_n n */
     void (*start)(int n, double *x);

@@ -36,7 +36,7 @@ typedef struct demo {
     course courses[GROUPS];
 } demo;
 
-/* Update counts from 1 to UPDATES, even on a log axis; short of whole numbers where these are few. */
+/* Update counts from 1 to UPDATES, evenly spaced on a log axis; consecutive integers where that spacing is below 1. */
 static void place_moments(demo *d)
 {
     int64_t last = 0;

@@ -7,7 +7,7 @@
 #include "core/text.h"
 #include <psgd/psgd.h>
 
-/* Fits, draws folder/spectrum.svg and .png, and adds a table of the spectra of PH to the text. */
+/* Fits, draws folder/spectrum.svg and .png, and appends a table of the spectra of PH to the text. */
 psgd_status psgd__demo_run(const psgd_context *context, const char *folder, uint64_t seed, text *table);
 
 #endif

@@ -1,7 +1,8 @@
 /* The metrics log of a run: JSON lines, one record a line, written as training goes. docs/metrics.md is the format.
  *
  * A run is a folder with METRICS_FILE in it. Steps never decrease down the file, so that a resumed run can cut the log
- * back to its checkpoint and go on as if it had never stopped. Distinct logs may be used from distinct threads. */
+ * back to its checkpoint and continue it as if it had never stopped. Distinct logs may be used from distinct threads.
+ */
 #ifndef PSGD_REPORT_METRICS_H
 #define PSGD_REPORT_METRICS_H
 

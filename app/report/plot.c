@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* Told apart by people who see colours differently (Okabe and Ito), and what they become on a dark page. */
+/* Distinguishable with colour blindness (Okabe and Ito), and their counterparts on a dark page. */
 static const struct {
     const char *light, *dark;
 } palette[] = {{"0072b2", "4c9be8"}, {"d55e00", "f0833a"}, {"009e73", "2dba8c"}, {"cc79a7", "e29ac3"},
@@ -169,7 +169,7 @@ static psgd_status tell_failure(FILE *complaints)
 }
 
 /* gnuplot with these files as its standard input, output and error: none has a name that data could be part of. Its
- * warnings, of an axis with one value say, are for nobody. */
+ * warnings (an axis with one value, say) are dropped. */
 static psgd_status run_gnuplot(FILE *script, FILE *image, FILE *complaints)
 {
     char program[] = "gnuplot", input[] = "-", *words[] = {program, input, NULL};

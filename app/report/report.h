@@ -21,8 +21,8 @@ void psgd__report_free(report *to);
  * another run of the report has the same. */
 void psgd__report_label(const report *from, int run, char *label, size_t room);
 
-/* One page that needs nothing else, no network either. Curves of more than REPORT_POINTS points keep the least and the
- * greatest value of each stretch. */
+/* One page that needs nothing else, no network either. Curves of more than REPORT_POINTS points keep the min and the
+ * max of each stretch. */
 enum { REPORT_POINTS = 4000 };
 psgd_status psgd__report_page(const report *from, const char *path);
 

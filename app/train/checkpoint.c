@@ -131,7 +131,7 @@ static psgd_status check_file(const char *path, const unsigned char *bytes, int6
     return PSGD_OK;
 }
 
-/* What a run can have come to. */
+/* Whether these are counters that a run can have reached. */
 static bool is_progress(const train_progress *now)
 {
     const int64_t max = INT64_C(1) << 53;

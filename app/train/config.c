@@ -32,7 +32,7 @@ static psgd_status find_model(train_config *self, int count, const train_setting
     return self->kind ? PSGD_OK : psgd__fail(PSGD_ERR_ARGUMENT, "a run needs a model");
 }
 
-/* One that the model has no use for would be left aside without a word. */
+/* An option that the model does not use would otherwise be ignored silently. */
 static psgd_status check_model_options(const train_config *self)
 {
     for (int i = 0; i < psgd__model_option_count; i++) {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One sentence for all, with the number that the rank has among all of them. */
+/* One message on all ranks; it names the failed rank by its index among all of them. */
 psgd_status psgd__train_agree(const trainer *self, psgd_status status)
 {
     char sentence[512];
@@ -61,7 +61,7 @@ static int product(void *data, const void *const *kept, const void *const *theta
     return (int)status;
 }
 
-/* Two requests and two replies: theta and v, and Q, which is most of a state with as many more as there are slots. */
+/* Two requests, theta and v, and two replies, Q. Most of the optimizer's state is 1 + slots copies of Q. */
 double psgd__train_curvature_memory(const trainer *self)
 {
     if (!self->config.all || !self->optimizer) return 0;

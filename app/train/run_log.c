@@ -1,4 +1,4 @@
-/* What a log tells of a run: its settings, those that were given and the values of all others. */
+/* What a log records of a run: its settings, those that were given and the values of all others. */
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/checkpoint.h"
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Not one whole line: a log whose first record did not get to the disk. */
+/* Whether there is not one whole line: the first record of the log did not reach the disk. */
 static bool is_unbegun(const char *path)
 {
     char start[16] = "";

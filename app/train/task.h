@@ -1,6 +1,6 @@
-/* What a model is trained on, behind the trainer's back: batches, scores, and what to record of them. task_samples.c is
- * labelled samples, task_language.c a text. The trainer does everything else: graphs of the batch, gradients and Hv,
- * row-sparse gradients, steps, schedules, best weights, records, checkpoints.
+/* What a model is trained on, behind one interface for the trainer: batches, scores, and what to record of them.
+ * task_samples.c is labelled samples, task_language.c a text. The trainer does everything else: graphs of the batch,
+ * gradients and Hv, row-sparse gradients, steps, schedules, best weights, records, checkpoints.
  *
  * To add one: a struct with `task base` first, and one `const task_ops` at the end. */
 #ifndef PSGD_TRAIN_TASK_H
@@ -60,14 +60,14 @@ struct task {
     const char
         *validation; /* the split that schedules and best weights follow: "valid", or "test" where there are two */
     bool carries;    /* the graph's state passes from step to step: of recurrent layers, or moving averages */
-    /* What the log tells besides the settings. */
+    /* What the log records besides the settings. */
     metrics_setting facts[TASK_MAX_FACTS];
     char fact[TASK_MAX_FACTS][32], note[200];
     int fact_count;
     /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. */
     const char *identity, *identity_bytes;
     int64_t identity_size;
-    /* Hears how far a score has come; may be NULL. */
+    /* Called with the progress of a score; may be NULL. */
     void (*scored)(void *data, int64_t done, int64_t total);
     void *scored_data;
 };

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From where a run starts or resumes to where it ends or is stopped. */
+/* The part of a run from its start or resumption to its end or interruption. */
 typedef struct session {
     trainer *self;
     const train_watch *watch;

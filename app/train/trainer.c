@@ -326,7 +326,8 @@ static psgd_status recreate(const checkpoint *file, const train_ranks *ranks, in
         for (int i = 0; i < count; i++) replaced = replaced || !strcmp(settings[i].name, file->settings[k].name);
         if (replaced) continue;
         all[used] = file->settings[k];
-        /* It goes on where it lies: the folder may have been moved, and a stranger's names no folder of ours. */
+        /* The run continues in the folder where the checkpoint was found: it may have been moved, or come from another
+         * machine. */
         if (!strcmp(all[used].name, "out")) all[used].value = file->folder;
         used++;
     }
@@ -394,7 +395,7 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     return status;
 }
 
-/* Epochs that were not asked for are as many as the steps take. */
+/* The options that more steps would need: epochs only where they were given or steps were not. */
 static const char *limit_of(const trainer *self)
 {
     const train_config *config = &self->config;

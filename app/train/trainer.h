@@ -52,7 +52,7 @@ psgd_status psgd__train_step(trainer *self, double *loss);
  * asked for by its weights too. */
 psgd_status psgd__train_check(trainer *self, double loss, bool weights);
 
-/* Everything that a log tells of a run. */
+/* Creates or resumes the log; its header has the settings of the run. */
 psgd_status psgd__train_log(trainer *self, metrics_log **log);
 
 /* Removes what psgd__train_log has made for a run that could not begin. */

@@ -74,7 +74,7 @@ static bool over_memory(const bench_work *work)
     return work->flops == 0 && work->resident >= IN_CACHE;
 }
 
-/* What is compared with of this case: memory, a product, or nothing where a cache may hold it. */
+/* The limits that this case is compared with: memory, a product, or none where a cache may hold it. */
 static bench_limits measure_limits(const bench_run *run, const bench_probe *probe)
 {
     bench_work work;
@@ -121,7 +121,7 @@ static psgd_status measure(bench_run *run, const bench_probe *probe, bench_resul
         double spent = bench_now() - start;
         if (i > 0 && spent > budget && (i >= min || spent > 20 * budget)) break;
         bench_limits limits = measure_limits(run, probe);
-        if (limits.product > 0) PSGD_TRY(call(run, BENCH_UPDATE)); /* what the product left is not the update's */
+        if (limits.product > 0) PSGD_TRY(call(run, BENCH_UPDATE)); /* the product has evicted the caches */
         for (int op = 0; op < BENCH_OPS; op++) PSGD_TRY(measure_op(run, (bench_op)op, probe, &limits, result));
     }
     return PSGD_OK;

@@ -94,7 +94,7 @@ WIDEST static void triad_chunk(void *data, int64_t chunk) /* z <- x + y / 2 */
     for (int i = 0; i < CHUNK; i++) z[i] = x[i] + 0.5F * y[i];
 }
 
-/* The same with stores that do not read what they overwrite, where there are such. */
+/* The same with non-temporal stores, which do not read what they overwrite, where there are such. */
 static void triad_past_caches_chunk(void *data, int64_t chunk)
 {
 #ifdef __SSE2__

@@ -46,7 +46,7 @@ static request *next_request(image_queue *self)
     return oldest;
 }
 
-/* Makes one item of the request; the lock is held before and after, not meanwhile. */
+/* Makes one item of the request. Called and left with the lock held, which is released in between. */
 static void make_item(image_queue *self, request *r, void *decoder)
 {
     int64_t item = r->begun++;
@@ -126,7 +126,7 @@ void psgd__image_queue_free(image_queue *self)
     psgd__free(self->context, self);
 }
 
-/* Nobody begins another item of it, and those that were begun end. */
+/* No further item of it is begun; waits for those that were. */
 static void give_up(image_queue *self, request *r)
 {
     r->n = r->begun;
@@ -190,7 +190,7 @@ psgd_status psgd__image_queue_take(image_queue *self, int64_t n, const int64_t *
 {
     pthread_mutex_lock(&self->lock);
     request *r = find(self, n, index);
-    if (!r) { /* what was announced is not what is wanted */
+    if (!r) { /* the announced samples are not the requested ones */
         for (int i = 0; i < REQUESTS; i++) {
             if (self->requests[i].age) give_up(self, &self->requests[i]);
         }

@@ -34,7 +34,7 @@ static void draw_followers(const markov *self, int64_t word)
     for (int64_t i = 0; i < self->followers; i++) probability[i] /= sum;
 }
 
-/* share <- (share + share P) / 2: half a step keeps a chain that runs in circles from going on for ever. */
+/* share <- (share + share P) / 2: the average of both makes it converge for periodic chains too. */
 static double step_share(const markov *self, double *share, double *moved)
 {
     memset(moved, 0, (size_t)self->words * sizeof *moved);
