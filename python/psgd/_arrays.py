@@ -25,7 +25,7 @@ def dtype_code(dtype: Any) -> int:
     if code is None and dtype is not None:
         try:
             resolved = np.dtype(dtype)
-        except Exception:  # np.dtype raises what it likes for what it does not know
+        except Exception:  # np.dtype raises exceptions of many types for what it does not know
             resolved = None
         for known, numpy_dtype in DTYPES.items():
             if resolved is not None and resolved == numpy_dtype:
@@ -73,7 +73,7 @@ def _shape_error(name: str, shape: Tuple[int, ...], expected: Tuple[int, ...]) -
 
 
 def address(x: Any, name: str, code: int, shape: Tuple[int, ...], write: bool = False) -> int:
-    """The address of the first number of x, after making sure that C may use it as an array of this type and shape."""
+    """The address of the first element of x, after making sure that C may use it as an array of this type and shape."""
     if isinstance(x, np.ndarray):
         return _numpy_address(x, name, code, shape, write)
     if is_tensor(x):

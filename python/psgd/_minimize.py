@@ -266,7 +266,7 @@ def minimize(
         group: the spec of the base of P; by default a multiple of I or of a diagonal, whichever fits better.
         callback: called with the point after each iteration (with ``intermediate_result`` where it has an argument of
             that name). Raising StopIteration stops.
-        options: a dict such as ``{"max_iterations": 500}``; ``psgd.minimize_options()`` tells what there is. SciPy's
+        options: a dict such as ``{"max_iterations": 500}``; ``psgd.minimize_options()`` lists all. SciPy's
             names are understood: ``maxiter`` (max_iterations), ``maxfev`` (max_evaluations), ``gtol`` (tolerance), and
             ``disp``: True prints how it goes.
         tol: the gradient is small enough at ``tol (1 + |fun|)``.

@@ -67,7 +67,7 @@ def help_text(describe: Callable[[int, Any], int], keyword: Callable[[str], str]
 @contextmanager
 def option_list(context: "int | None", options: Mapping[str, Any]) -> Iterator[ctypes.c_void_p]:
     """The options, for the time of one create call. Underscores stand for the hyphens of the C names; None for the
-    standard."""
+    default."""
     handle = ctypes.c_void_p()
     check(lib.psgd_options_create(context, ctypes.byref(handle)))
     try:

@@ -18,7 +18,7 @@ Wanted = List[Tuple[List[Tensor], List[Tensor]]]
 def once_differentiable_op(loss: Tensor) -> str:
     """The name of a custom function under this loss that is marked once_differentiable, or "".
 
-    Through such a function torch's double backward gives zeros without a word, so they must be looked for."""
+    Through such a function torch's double backward silently gives zeros, so they must be looked for."""
     seen, waiting = set(), [loss.grad_fn]
     while waiting:
         node = waiting.pop()

@@ -1,9 +1,9 @@
 """Data parallelism: replicas of a model in several processes, each with samples of its own, take the same step.
 
 A closure's gradients come from ``torch.autograd.grad``, which the hooks of DistributedDataParallel do not see, and
-Hessian-vector products are nobody's business but ours. So the optimizer takes their mean over the processes itself.
-Gradients that ``backward`` has left in ``p.grad`` may be the mean already: DistributedDataParallel's are the same bits
-everywhere, which a fingerprint tells."""
+Hessian-vector products are known to the optimizer alone. So it takes their mean over the processes itself.
+Gradients that ``backward`` has left in ``p.grad`` may be the mean already: those of DistributedDataParallel have the
+same bits in all processes, which a fingerprint detects."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -21,7 +21,7 @@ _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def fingerprint(tensors: Sequence[Optional[Tensor]]) -> Tensor:
-    """A number that differs, as good as certainly, where a bit of the tensors, or which of them there are, differs."""
+    """A number that almost certainly differs where a bit of the tensors, or which of them there are, differs."""
     sums = [torch.zeros((), dtype=torch.int64)]
     for place, tensor in enumerate(tensors):
         if tensor is None or tensor.numel() == 0:
@@ -58,11 +58,11 @@ class Replicas:
         self, params: Sequence[Tensor], products: List[Dict[int, Optional[Tensor]]], ours: bool, theirs: bool
     ) -> None:
         """The mean over the processes of the gradients and of products. ours: that the gradients, theirs: that the
-        products are of this process's samples alone, else a fingerprint tells."""
+        products are of this process's samples alone; else a fingerprint decides."""
         group, world = self._group()
         if world == 1:
             return
-        live = [p for p in params if p.requires_grad and not is_sharded(p)]  # whoever shards has summed up as well
+        live = [p for p in params if p.requires_grad and not is_sharded(p)]  # what shards them has summed them already
         if self._agreed != (group, len(live)):
             self._agree(live, group)
             self._agreed = group, len(live)

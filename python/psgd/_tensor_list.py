@@ -104,7 +104,7 @@ def create(method: str, units: Sequence[Unit], options: Mapping[str, Any], conte
 
 @contextmanager
 def _probe(method: str, options: Mapping[str, Any]) -> Iterator[Any]:
-    """A psgd_optimizer of one element, to ask what its options come to."""
+    """A psgd_optimizer of one element, to read the values that its options resolve to."""
     tensor, made = CTensor(b"diag", 1, c_shape((1,)), 0, b"parameter"), c_void_p()
     with option_list(None, options) as given:
         check(lib.psgd_optimizer_create(None, c_text(method, "method"), 1, byref(tensor), F64, given, byref(made)))

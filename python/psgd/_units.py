@@ -31,7 +31,7 @@ class Unit:
         self._arrays: Dict[str, Tuple[Tensor, List[List[Tensor]]]] = {}
 
     def take_rows(self, rows: int, group: Dict[str, Any]) -> bool:
-        """Makes room for row-sparse gradients. True where that changes the group, as nobody has named one."""
+        """Makes room for row-sparse gradients. True where that changes the group, as none was named."""
         first, self.rows = not self.rows, rows
         return first and self.spec is None and not group["joint"]
 

@@ -9,8 +9,8 @@ from .user_group import Table, UserGroup, tables
 
 
 class _Core:
-    """The C context and how many objects stand on it: it goes with the last of them, in whatever order the garbage
-    collector finalises them."""
+    """The C context and the number of objects that use it: it is freed with the last of them, in whatever order the
+    garbage collector finalises them."""
 
     def __init__(self) -> None:
         handle = ctypes.c_void_p()

@@ -96,7 +96,7 @@ class Group:
         return getattr(self, "spec", None), getattr(self, "shape", None), str(getattr(self, "dtype", None))
 
     def check(self, seed: int = 0) -> Laws:
-        """Tries the laws that a group must keep on random elements, with what was measured and what is allowed."""
+        """Tests the laws that a group must satisfy on random elements, with what was measured and what is allowed."""
         if not self._tree:
             raise ValueError("this group was never initialised")
         broken, report = ctypes.c_int(), ctypes.c_void_p()

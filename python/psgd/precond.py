@@ -42,7 +42,7 @@ class Preconditioner:
     Arrays are NumPy arrays or torch CPU tensors of the preconditioner's shape and type, contiguous; nothing is copied.
     Options are keywords: criterion, damping, step, rule, norm, norm_decay, init_scale, init, pairs, integrate, unbiased,
     batch, average;
-    ``psgd.Preconditioner.options()`` tells what they do.
+    ``psgd.Preconditioner.options()`` describes them.
 
     It can be pickled and copied, and resumes bit-for-bit.
     """
@@ -171,7 +171,7 @@ class Preconditioner:
 
     @property
     def condition(self) -> float:
-        """The condition number of Q (estimated from below where an exact one would be dear)."""
+        """The condition number of Q (estimated from below where an exact one would be expensive)."""
         value = ctypes.c_double()
         self._call(lib.psgd_precond_condition, ctypes.byref(value))
         return value.value
@@ -227,7 +227,7 @@ class Preconditioner:
 
     @property
     def skipped(self) -> int:
-        """Parts of updates that would have left the group and were left out."""
+        """Parts of updates that were skipped because Q would have left the group."""
         return int(lib.psgd_precond_skipped(self._own()))
 
     def set_step(self, step: float) -> None:
@@ -239,7 +239,7 @@ class Preconditioner:
         self._call(lib.psgd_precond_set_step, number)
 
     def check(self, seed: int = 0) -> Laws:
-        """Tries the laws of its group: see ``Group.check``."""
+        """Tests the laws of its group: see ``Group.check``."""
         return self.group.check(seed)
 
     def state(self) -> bytes:

@@ -44,7 +44,7 @@ _SYNONYMS = {
 
 
 class _State(DefaultDict[Any, Any]):
-    """The state, which lives elsewhere and is filled in while somebody asks for it. Never false:
+    """The state, which lives elsewhere and is filled in only while it is read. Never false:
     torch.distributed.checkpoint would take a step with gradients of zero to fill it."""
 
     def __init__(self, state: Any = ()) -> None:
@@ -87,15 +87,15 @@ class PSGD(torch.optim.Optimizer):
             takes effect k steps later). None: the C core where it can, else with a ``delay`` offload, else native.
         method: ``"psgd"``, or another method of the C library: sgd, adam, adamw, rmsprop, esgd, kfac, ...
         options: every other option of the C library, with underscores: ``norm``, ``damping``, ``nesterov``,
-            ``lr_schedule``, ``warmup``, ``clip_rms``, ``max_skipped``, ...; ``PSGD.options()`` tells what they do. The
+            ``lr_schedule``, ``warmup``, ``clip_rms``, ``max_skipped``, ...; ``PSGD.options()`` describes them. The
             options ``step-...`` are called ``precond_step_...`` here. None: the default.
 
-    A parameter without a gradient sits the step out, and its count of steps stays. Row-sparse gradients, those of
+    A parameter without a gradient is left as it is, and the step does not count for it. Row-sparse gradients, those of
     ``nn.Embedding(sparse=True)``, stay sparse: criterion fisher, a group kron(diag,G), scan or scaw; ``rows`` is lazy
     unless set.
 
-    A step whose gradient or Hv is not finite changes no parameter; ``skipped`` counts them and ``note`` says why. The
-    first is a warning; more than ``max_skipped`` (20) in a row raise NotFiniteError.
+    A step whose gradient or Hv is not finite changes no parameter; ``skipped`` counts such steps and ``note`` says why.
+    The first is a warning; more than ``max_skipped`` (20) in a row raise NotFiniteError.
     """
 
     def __init__(
@@ -223,14 +223,14 @@ class PSGD(torch.optim.Optimizer):
         raise ValueError("this optimizer has no such parameter")
 
     def health(self) -> List[Dict[str, Any]]:
-        """How the fits are doing, one dict for each tensor that has a preconditioner (with ``joint``, for each param
+        """The state of the fits, one dict for each tensor that has a preconditioner (with ``joint``, for each param
         group): ``name``, ``shape``, ``group`` (the spec), ``updates``, ``skipped`` (parts of updates that would have
         left the group), ``condition`` (of Q) and ``criterion``, h'Ph + v'P^-1 v of the last pair per element, which the
         fit makes small; None where there has been no pair."""
         return [row for each in self._lists for row in each.health()]
 
     def _saved_state(self) -> Dict[Tensor, Dict[str, Tensor]]:
-        """The state by parameter. It lives in C, so ``self.state`` is filled only while somebody asks for it."""
+        """The state by parameter. It lives in C, so ``self.state`` is filled only while it is read."""
         saved: Dict[Tensor, Dict[str, Tensor]] = {}
         for each in self._lists:
             if each.sharded:
@@ -270,7 +270,7 @@ class PSGD(torch.optim.Optimizer):
             self._start(None, Replicas(None))
         old: Tuple[Any, List[Any]] = (self.__dict__.get("param_groups"), self._lists)
         super().__setstate__(state)
-        self.__dict__.setdefault("_lr_by_default", False)  # pickled by a version without these
+        self.__dict__.setdefault("_lr_by_default", False)  # an older pickle lacks these
         self.__dict__.setdefault("_parameters", count_parameters(self.param_groups))
         try:
             self._refuse_other_state()
@@ -305,7 +305,7 @@ class PSGD(torch.optim.Optimizer):
             )
 
     def _refuse_other_backend(self, each: Any) -> None:
-        """Its state would be left out without a word."""
+        """Its state would be dropped silently."""
         for unit in each.units:
             found = set(self.state.get(unit.params[0], {})) - {each.key, "shared", "rows"}
             if found:

@@ -26,7 +26,7 @@ class UserGroup:
     All else then works on dense n x n matrices. A group with structure overrides what it can do better: q and R are
     vectors of ``size(n)`` and ``r_size(n)`` elements, laid out as the group likes; X is an array [outer, n, inner]
     whose fibres X[o, :, i] the matrices multiply. Functions return their results and keep their arguments as they are.
-    The matrices I - cR, R in the algebra and c small, must be in the group. ``Group.check`` tries the laws."""
+    The matrices I - cR, R in the algebra and c small, must be in the group. ``Group.check`` tests the laws."""
 
     summary: str = "a group of the caller's own"
     formula: str = "n^2"

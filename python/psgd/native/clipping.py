@@ -84,7 +84,7 @@ class Clipping:
             self.recent = torch.where(ok, self.next_recent, self.recent)
 
     def look(self) -> None:
-        """Reads from the device what need not be asked of it any more."""
+        """Reads from the device what will not change again."""
         self.rms_known = bool(self.first_rms >= 0)
 
     def state(self) -> List[Tensor]:

@@ -93,7 +93,7 @@ class NativeFit:
             raise ArgumentError("option step must be below 1 unless norm is none")
 
     def _norms(self) -> List[str]:
-        """Of each unit: a diag that is no factor of a kron is normalised entry by entry unless somebody says else."""
+        """Of each unit: a diag outside krons is normalised entry by entry where norm is entry or was auto."""
         alone = {id(unit) for unit in _outside_krons(self.root)}
         named = self.norm_name == "entry"
         made = []

@@ -1,7 +1,7 @@
 """Parameters on a device whose preconditioners the C core fits on the CPU meanwhile (``backend="offload"``, option delay).
 
 The pair (v, h) of step t is copied to the host, a worker thread fits Q with the C core, and the Q that comes of it is
-copied back and comes into force at step t + delay, as with the C core itself. In between the device works with the Q
+copied back and takes effect at step t + delay, as with the C core itself. In between the device works with the Q
 before: moments, directions and steps are those of ``NativeList``. Neither the device nor the caller's thread waits,
 unless a Q is due and late; the first pair of a tensor is waited for, so that no step is made without curvature.
 
@@ -77,7 +77,7 @@ class OffloadList(NativeList):
             raise
 
     def _publish(self) -> None:
-        """Brings into force what is due, and raises what the worker has met."""
+        """Puts into effect what is due, and raises what the worker has met."""
         while self.flying:
             request = self.flying[0]
             if request.due > self.step_count and not (self.free and request.done.is_set()):

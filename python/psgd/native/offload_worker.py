@@ -40,7 +40,7 @@ class Made(NamedTuple):
 
 
 class HostRooms:
-    """Memory on the host, which is used again: pinning takes long."""
+    """Memory on the host, which is reused: pinning takes long."""
 
     def __init__(self, link: Link) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""Tensors whose rows are spread over processes: what an update must know of all rows, and how it comes to know it."""
+"""Tensors whose rows are spread over processes: what an update must know of all rows, and how processes exchange it."""
 from __future__ import annotations
 
 from typing import Any, List, NamedTuple, Sequence

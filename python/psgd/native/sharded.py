@@ -252,7 +252,7 @@ def _keeps_rows_apart(spec: str, shape: Tuple[int, ...]) -> bool:
 
 
 def _assign(costs: Mapping[int, float], size: int) -> Dict[int, int]:
-    """Who owns what: the dearest first, each to the process with the least so far."""
+    """Who owns what: the costliest first, each to the process with the smallest load so far."""
     load, owners = [0.0] * size, {}
     for i in sorted(costs, key=lambda i: (-costs[i], i)):
         owners[i] = min(range(size), key=lambda r: (load[r], r))

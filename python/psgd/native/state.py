@@ -1,4 +1,4 @@
-"""States as bytes: tensors one after another and a checksum. They may come from anybody, so nothing in them is evaluated,
+"""States as bytes: tensors one after another and a checksum. They may come from anywhere: nothing in them is evaluated,
 as a pickle would be, and no size is believed before the bytes are there."""
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 CPU tensors on request.
 
 A step does what ``src/optim/step`` does: it is skipped where something is not finite, fits the preconditioners that are
-due, clips and moves. All of that is decided on the device; counters are read when somebody asks, and every READ_EVERY
-steps for the warning and the error that too many skipped steps are."""
+due, clips and moves. All of that is decided on the device; counters are read on request, and every READ_EVERY
+steps for the warning about skipped steps and the error after too many of them."""
 from __future__ import annotations
 
 import math
