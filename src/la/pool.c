@@ -62,7 +62,7 @@ struct la_pool {
     pthread_mutex_t lock;
     pthread_cond_t wake, finished;
     uint32_t generation;
-    int asked, workers; /* threads that were asked for; workers that could be started for that */
+    int asked, workers; /* threads requested; workers that could be started for them */
     int owner_cpu;      /* that the workers are kept off; -1: not known */
     cpu_set_t cpus;     /* of the thread that started the workers */
     pthread_t worker[MAX_THREADS];

@@ -1,10 +1,10 @@
 /* A strided view of the n-long fibres of a tensor.
  *
- * A fibre runs along one mode of a tensor in C order: entry i of fibre (o, j) is x[o * ld + i * inner + j], with
- * o < outer and j < inner. inner is the product of the later modes, so entries of a fibre are inner apart; ld is n *
- * inner for a whole tensor and more for a slice of one. Splitting the mode of a slice adds a level: blocks of all that,
- * evenly spaced, and blocks of blocks. This form is closed under what composites need: slices along the mode, splitting
- * the mode, and several tensors at once. */
+ * A fibre runs along one axis of a tensor in C order: entry i of fibre (o, j) is x[o * ld + i * inner + j], with o <
+ * outer and j < inner. inner is the product of the later dimensions, so entries of a fibre are inner apart; ld is n *
+ * inner for a whole tensor and more for a slice of one. Splitting the axis of a slice adds a level: blocks of all that,
+ * evenly spaced, and blocks of blocks. This form is closed under what composites need: slices along the axis, splitting
+ * it, and several tensors at once. */
 #ifndef PSGD_LA_VIEW_H
 #define PSGD_LA_VIEW_H
 

@@ -89,7 +89,7 @@ static bench_limits measure_limits(const bench_run *run, const bench_probe *prob
     return limits;
 }
 
-/* The least time that the limits allow, or 0 where there is nothing to compare with. */
+/* The min time that the limits allow, or 0 where there is nothing to compare with. */
 static double ideal(const bench_work *work, const bench_limits *limits)
 {
     if (work->flops > 0) return limits->product > 0 ? work->flops / limits->product : 0;

@@ -2,7 +2,7 @@
  *
  * Q and its inverse are both kept, so every op is a product. With a few fibres the update has low rank: the inverse
  * follows by Woodbury's formula in O(n^2) and is recomputed by LU when its residual has grown; with more fibres it is
- * recomputed by LU each time, O(n^3). The normaliser max does not protect this group: inside tells where a step would
+ * recomputed by LU each time, O(n^3). The normaliser max does not protect this group: inside reports where a step would
  * make Q singular.
  *
  * Update rules that need no inverse keep Q alone: a retraction is then one product, and Q^-1 is computed by LU on

@@ -249,8 +249,8 @@ void la_winograd_forward(const la_conv *s, int count, const la_conv_term *term, 
     }
 }
 
-/* dx, of which the squares of this block overlap with those of others. What falls outside the image goes back to where
- * it came from, where nothing is needed any more. */
+/* dx, of which the squares of this block overlap with those of others. What falls outside the image is written over its
+ * own input, which is not read again. */
 static void back_input(const winograd *self, int count, const la_conv_term *term, real *dx)
 {
     bool add = false;
