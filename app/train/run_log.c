@@ -66,7 +66,7 @@ static bool in_list(const metrics_setting *list, int count, const char *name)
 /* The value that the run has: of the model or the trainer where these have set it, else that of the table. */
 static void add_default(default_list *to, const psgd_option_info *option, const psgd_options *set)
 {
-    const char *own = psgd__options_value(set, option->name);
+    const char *own = psgd__options_find(set, option->name);
     bool known = in_list(to->given, to->given_count, option->name) || in_list(to->list, to->count, option->name);
     if (known || (!own && !*option->default_value) || to->count == MAX_DEFAULTS) return;
     memcpy(to->value[to->count], option->default_value, sizeof to->value[0]);

@@ -44,7 +44,7 @@ static pair *find(const psgd_options *options, const char *name)
     return NULL;
 }
 
-const char *psgd__options_value(const psgd_options *options, const char *name)
+const char *psgd__options_find(const psgd_options *options, const char *name)
 {
     const pair *at = find(options, name);
     return at ? at->value : NULL;
@@ -283,12 +283,6 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
 {
     PSGD_TRY(psgd__options_defaults(tables, table_count));
     return psgd__options_apply(options, tables, table_count);
-}
-
-const char *psgd__options_find(const psgd_options *options, const char *name)
-{
-    const pair *at = find(options, name);
-    return at ? at->value : NULL;
 }
 
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option)

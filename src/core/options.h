@@ -31,7 +31,7 @@ typedef struct option_table {
 } option_table;
 
 /* The value of a name, or NULL where it is not in the list (which may be NULL). */
-const char *psgd__options_value(const psgd_options *options, const char *name);
+const char *psgd__options_find(const psgd_options *options, const char *name);
 
 /* Fills the settings of all tables: defaults first, then the list (may be NULL). Fails, with settings half filled, on a
  * name that no table has and on a value that does not fit its row. */
@@ -40,9 +40,6 @@ psgd_status psgd__options_read(const psgd_options *options, const option_table *
 /* The two halves of it. */
 psgd_status psgd__options_defaults(const option_table *tables, int table_count);
 psgd_status psgd__options_apply(const psgd_options *options, const option_table *tables, int table_count);
-
-/* The value that the list has for a name, or NULL. */
-const char *psgd__options_find(const psgd_options *options, const char *name);
 
 /* Describes the row at index: returns 1, or 0 past the last row. */
 int psgd__option_at(const option_row *rows, int count, int index, psgd_option_info *option);

@@ -55,7 +55,9 @@ psgd_status psgd_group_cost(const psgd_context *context, const char *source, int
 psgd_status psgd_group_tiles(const psgd_context *context, const char *source, int ndim, const int64_t *shape,
                              psgd_dtype dtype, int room, psgd_tile *tiles, int *count)
 {
-    if (!count || (tiles && room < 0)) return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_tiles: count is NULL");
+    if (!count || (tiles && room < 0)) {
+        return psgd__fail(PSGD_ERR_ARGUMENT, "psgd_group_tiles needs a count, and room of at least 0, not %d", room);
+    }
     description d = {.room = tiles ? room : 0, .tiles = tiles};
     PSGD_TRY(describe(context, source, ndim, shape, dtype, &d));
     *count = d.tile_count;

@@ -154,6 +154,7 @@ struct psgd_health {
 
 psgd_status psgd_health_create(const psgd_context *context, double decay, psgd_health **health)
 {
+    if (health) *health = NULL;
     if (!health || !(decay >= 0 && decay < 1)) {
         return psgd__fail(PSGD_ERR_ARGUMENT, "a running average needs a place and a decay from 0 to below 1, not %g",
                           decay);

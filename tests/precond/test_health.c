@@ -87,8 +87,9 @@ static void spectrum_after_a_fit(void **state)
 static void average_starts_without_bias(void **state)
 {
     (void)state;
-    psgd_health *health;
+    psgd_health *health = (psgd_health *)1; /* anything but NULL */
     assert_fails(psgd_health_create(NULL, 1, &health), PSGD_ERR_ARGUMENT, "decay");
+    assert_null(health);
     assert_ok(psgd_health_create(NULL, 0.5, &health));
     assert_true(isnan(psgd_health_average(health)));
     assert_ok(psgd_health_add(health, 8));
