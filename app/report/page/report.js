@@ -134,7 +134,7 @@ function buildResults(runs) {
   runs.map((run) => make("tr", {}, runCell(run), make("td", { class: "words" }, run.method), make("td", {}, run.final.diverged ? "diverged" : run.finished ? "finished" : "not finished"), ...columns.map((column) => {
     const value = column.values.get(run);
     return make("td", { class: value !== undefined && value === column.best ? "number best" : "number" }, show(value));
-  }), ...[run.last.step, run.last.epoch, run.last.seconds, run.last.step && run.last.seconds ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
+  }), ...[run.last.step, run.last.epoch || null, run.last.seconds || null, run.last.step && run.last.seconds ? (1000 * run.last.seconds) / run.last.step : null].map((value) =>
     make("td", { class: "number" }, show(value))))));
 }
 
