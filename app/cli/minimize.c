@@ -100,9 +100,12 @@ static psgd_status method_options(const char *method, const cli_args *args, bool
     return PSGD_OK;
 }
 
-static const char *ending(const contest_mark *last, const char *otherwise, const char *converged, const char *diverged)
+/* How a run has ended: psgd_minimize says it, for other methods only these can be told apart. */
+static const char *ending(const contest_mark *last)
 {
-    return last->converged ? converged : last->diverged ? diverged : otherwise;
+    if (last->converged) return "converged";
+    if (last->unbounded) return psgd_outcome_text(PSGD_UNBOUNDED);
+    return last->diverged ? "diverged" : last->ending ? last->ending : "not converged";
 }
 
 /* A run as it is shown, and, with --out, its log: every iteration up to 1000, further ones more and more apart. */
@@ -225,8 +228,7 @@ static psgd_status run_one(const subject *s, const char *method, const cli_args 
             fprintf(stderr, "psgd: warning: %lld steps were skipped: %s\n", (long long)last.skipped, last.why);
         }
         if (last.diverged) fprintf(stderr, "psgd: warning: %s diverged; a smaller --lr may help\n", method);
-        printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n",
-               ending(&last, last.ending ? last.ending : "not converged", "converged", "diverged"),
+        printf("%s after %lld iterations, %lld evaluations, %lld Hessian-vector products, %.3g s\n", ending(&last),
                (long long)last.iteration, (long long)last.evaluations, (long long)last.products, last.seconds);
         printf("value    %.15g\ngradient %.3g\n", last.value, last.gradient_norm);
         for (int64_t i = 0; i < s->contest.n && i < 20; i++) printf("x[%lld] %.15g\n", (long long)i, x[i]);
@@ -276,8 +278,10 @@ static psgd_status compare_one(const subject *s, const cli_entry *entry, const c
             printf(" %10.3g", row[k]);
         }
     }
-    printf(" %10lld %12lld %9lld %11.3g%s\n", (long long)last.iteration, (long long)last.evaluations,
-           (long long)last.products, last.seconds * 1e3, ending(&last, "", "  converged", "  diverged"));
+    bool ran_out = last.iteration == s->contest.iterations && !last.converged;
+    const char *how = ran_out ? "" : ending(&last);
+    printf(" %10lld %12lld %9lld %11.3g%s%.*s\n", (long long)last.iteration, (long long)last.evaluations,
+           (long long)last.products, last.seconds * 1e3, *how ? "  " : "", (int)strcspn(how, ":"), how);
     fflush(stdout);
     return PSGD_OK;
 }

@@ -19,18 +19,27 @@ static double norm_of(int64_t n, const double *x)
     return sqrt(sum);
 }
 
-/* A run that has climbed has not converged, however small its gradient is relative to its value. */
-static bool small(const contest *c, double first, double value, double norm)
+/* A run that has climbed has not converged, however small its gradient is relative to its value, nor has one on the way
+ * to minus infinity: there f would change by much of its size if x changed by its own. */
+static bool at_minimum(const contest *c, double first, double value, const double *x, const double *gradient)
 {
-    return value <= first && norm <= c->tolerance * (1 + fabs(value));
+    double size = 1 + fabs(value), norm = norm_of(c->n, gradient), change = 0;
+    if (!(value <= first)) return false;
+    if (norm <= c->tolerance) return true;
+    for (int64_t i = 0; i < c->n; i++) change += fabs(gradient[i] * x[i]);
+    return norm <= c->tolerance * size && change <= 1e-4 * size;
+}
+
+static bool is_unbounded(double first, double value)
+{
+    return value < -1e20 * (1 + fabs(first));
 }
 
 /* psgd_minimize reports through its own callback. */
 typedef struct minimize_watch {
-    const contest *contest;
     contest_watch watch;
     void *data;
-    double began, first;
+    double began;
     contest_mark *last;
 } minimize_watch;
 
@@ -43,8 +52,7 @@ static int watch_minimize(void *data, const psgd_result *now, int64_t n, const d
                               .products = now->products,
                               .value = now->value,
                               .gradient_norm = now->gradient_norm,
-                              .seconds = psgd__seconds() - w->began,
-                              .converged = small(w->contest, w->first, now->value, now->gradient_norm)};
+                              .seconds = psgd__seconds() - w->began};
     if (w->watch) w->watch(w->data, w->last);
     return 0;
 }
@@ -52,7 +60,7 @@ static int watch_minimize(void *data, const psgd_result *now, int64_t n, const d
 static psgd_status run_minimize(const contest *c, psgd_options *options, contest_watch watch, void *data, double *x,
                                 contest_mark *last)
 {
-    minimize_watch w = {.contest = c, .watch = watch, .data = data, .last = last, .first = last->value};
+    minimize_watch w = {.watch = watch, .data = data, .last = last};
     psgd_result result;
     PSGD_TRY(psgd_options_set_number(options, "tolerance", c->tolerance));
     PSGD_TRY(psgd_options_set_number(options, "max-iterations", (double)c->iterations));
@@ -60,6 +68,8 @@ static psgd_status run_minimize(const contest *c, psgd_options *options, contest
     PSGD_TRY(psgd_minimize(NULL, c->n, x, c->function, options, watch_minimize, &w, &result));
     last->evaluations = result.evaluations;
     last->products = result.products;
+    last->converged = result.outcome == PSGD_CONVERGED;
+    last->unbounded = result.outcome == PSGD_UNBOUNDED;
     last->ending = psgd_outcome_text(result.outcome);
     return PSGD_OK;
 }
@@ -85,7 +95,7 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
 {
     void *list[] = {x}, *position[] = {where};
     double first = last->value;
-    while (last->iteration < c->iterations && !last->converged && !last->diverged) {
+    while (last->iteration < c->iterations && !last->converged && !last->diverged && !last->unbounded) {
         double began = psgd__seconds();
         psgd_status status = psgd_optimizer_iterate(optimizer, list, NULL);
         last->seconds += psgd__seconds() - began;
@@ -103,7 +113,8 @@ static psgd_status run_optimizer(const contest *c, psgd_optimizer *optimizer, co
         last->gradient_norm = norm_of(c->n, gradient);
         last->evaluations = psgd_optimizer_evaluations(optimizer);
         last->products = psgd_optimizer_products(optimizer);
-        last->converged = small(c, first, last->value, last->gradient_norm);
+        last->converged = at_minimum(c, first, last->value, where, gradient);
+        last->unbounded = is_unbounded(first, last->value);
         last->diverged = psgd_diverged(first, last->value);
         if (watch) watch(data, last);
     }
@@ -134,7 +145,7 @@ psgd_status psgd__contest_run(const contest *c, const char *method, psgd_options
     psgd_status status = code ? psgd__fail(PSGD_ERR_CALLBACK, "the function reported failure %d", code) : PSGD_OK;
     if (status == PSGD_OK) {
         last->gradient_norm = norm_of(c->n, gradient);
-        last->converged = small(c, last->value, last->value, last->gradient_norm);
+        last->converged = at_minimum(c, last->value, last->value, at, gradient);
         if (watch) watch(data, last);
         if (psgd__contest_is_minimize(method)) {
             status = run_minimize(c, options, watch, data, at, last);

@@ -13,7 +13,7 @@ typedef struct contest {
     int64_t n;
     const double *start;
     int64_t iterations;
-    double tolerance; /* ends at a gradient of this norm times 1 + |f| */
+    double tolerance; /* ends at a gradient of this norm, times 1 + |f| where f no longer changes by much of its size */
 } contest;
 
 /* After an iteration, 0 being the start; seconds are those of the method and the evaluations that it asked for. */
@@ -21,6 +21,7 @@ typedef struct contest_mark {
     int64_t iteration, evaluations, products;
     double value, gradient_norm, seconds;
     bool converged;
+    bool unbounded;  /* f went below -1e20 (1 + |f at the start|) */
     bool diverged;   /* the last mark of a run that psgd_diverged has ended, or too many skipped steps in a row */
     int64_t skipped; /* steps; why is the reason of the last of them */
     char why[160];

@@ -52,6 +52,16 @@ set +e; "$psgd" minimize --function wrong.so --check >said; got=$?; set -e
 grep -q "gradient wrong: 1 of 3 .* entry 1, which is -4 and should be 4" said || fail "--check says: $(cat said)"
 set +e; "$psgd" minimize --function wrong.so >said; set -e
 grep -q "the gradient disagrees with differences" said || fail "a wrong gradient ends with: $(cat said)"
+"$psgd" minimize --function wrong.so --compare lbfgs,minimize >said
+grep -q "^minimize .*  no minimum found$" said || fail "a wrong gradient in a table: $(cat said)"
+
+sed 's/\*value = .*/*value = -x[0] * x[0] - x[1] * x[1] - x[2] * x[2];/; s/i == 1 ? .*;/-2 * x[i];/' wrong.c >falling.c
+cc -shared -fPIC -o falling.so falling.c
+for method in minimize lbfgs newton-cg gd; do
+    set +e; "$psgd" minimize --function falling.so --method $method >said; got=$?; set -e
+    [ $got = 1 ] || fail "$method on a function without a minimum ends with $got: $(cat said)"
+    grep -q "^the function has no minimum" said || fail "$method on a function without a minimum: $(cat said)"
+done
 
 refuses 2 "did you mean rosenbrock?" "$psgd" minimize rosenbrok
 refuses 2 "takes 2 to" "$psgd" minimize extended-rosenbrock --n 3
