@@ -113,6 +113,7 @@ typedef struct record {
     progress bar;
     int64_t iterations;
     metrics_log *log; /* NULL without --out */
+    int lock;         /* of the folder, or -1 */
     psgd_status status;
 } record;
 
@@ -160,7 +161,7 @@ static void find_defaults(const char *method, const cli_args *args, default_list
     }
 }
 
-static psgd_status open_log(const subject *s, const char *method, const cli_args *args, metrics_log **log)
+static psgd_status open_log(const subject *s, const char *method, const cli_args *args, record *to)
 {
     metrics_setting settings[CLI_MAX_FLAGS];
     default_list others = {.count = 0};
@@ -181,14 +182,17 @@ static psgd_status open_log(const subject *s, const char *method, const cli_args
                              .defaults = others.list,
                              .default_count = others.count};
     PSGD_TRY(psgd__folder_create(out, &created));
-    return psgd__metrics_create(NULL, out, &header, log);
+    PSGD_TRY(psgd__folder_lock(out, &to->lock));
+    psgd_status status = psgd__metrics_create(NULL, out, &header, &to->log);
+    if (status != PSGD_OK) psgd__folder_unlock(to->lock);
+    return status;
 }
 
 static psgd_status run_logged(const subject *s, const char *method, psgd_options *options, const cli_args *args,
                               double *x, contest_mark *last)
 {
-    record to = {.iterations = s->contest.iterations};
-    if (cli_value(args, "out")) PSGD_TRY(open_log(s, method, args, &to.log));
+    record to = {.iterations = s->contest.iterations, .lock = -1};
+    if (cli_value(args, "out")) PSGD_TRY(open_log(s, method, args, &to));
     psgd__progress_start(&to.bar, stderr, "iteration");
     psgd_status status = psgd__contest_run(&s->contest, method, options, note_point, &to, x, last);
     psgd__progress_end(&to.bar);
@@ -196,6 +200,7 @@ static psgd_status run_logged(const subject *s, const char *method, psgd_options
     if (status == PSGD_OK) status = to.status;
     if (status == PSGD_OK) status = write_final(to.log, last);
     psgd__metrics_close(to.log);
+    psgd__folder_unlock(to.lock);
     return status;
 }
 

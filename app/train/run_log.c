@@ -133,20 +133,26 @@ static psgd_status describe_run(trainer *self, metrics_log **log)
     return status;
 }
 
-psgd_status psgd__train_log(trainer *self, metrics_log **log)
+static psgd_status start_log(trainer *self, metrics_log **log)
 {
-    const train_settings *set = &self->config.settings;
-    if (!set->out) return PSGD_OK;
-    if (self->resumed) {
-        psgd__folder_sweep(set->out);
-        if (self->changed) PSGD_TRY(describe_run(self, log));
-        return psgd__metrics_resume(self->context, set->out, self->now.step, log);
-    }
-    PSGD_TRY(check_folder(self, set->out));
-    PSGD_TRY(psgd__folder_create(set->out, &self->created));
+    const char *folder = self->config.settings.out;
+    PSGD_TRY(check_folder(self, folder));
+    PSGD_TRY(psgd__folder_create(folder, &self->created));
+    PSGD_TRY(psgd__folder_lock(folder, &self->lock));
     psgd_status status = describe_run(self, log);
     if (status != PSGD_OK) psgd__train_forget(self);
     return status;
+}
+
+psgd_status psgd__train_log(trainer *self, metrics_log **log)
+{
+    const char *folder = self->config.settings.out;
+    if (!folder) return PSGD_OK;
+    if (!self->resumed) return start_log(self, log);
+    PSGD_TRY(psgd__folder_lock(folder, &self->lock));
+    psgd__folder_sweep(folder);
+    if (self->changed) PSGD_TRY(describe_run(self, log));
+    return psgd__metrics_resume(self->context, folder, self->now.step, log);
 }
 
 void psgd__train_forget(const trainer *self)

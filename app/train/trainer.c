@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/checksum.h"
+#include "core/file.h"
 #include "core/memory.h"
 #include "train/checkpoint.h"
 
@@ -289,6 +290,7 @@ psgd_status psgd__trainer_create(const psgd_context *context, const train_ranks 
         self->config.curvature_ranks = ranks->curvature_ranks;
     }
     self->pairs = 1;
+    self->lock = -1;
     self->now.best = HUGE_VAL;
     self->now.valid = self->now.first = NAN;
     psgd_status status = prepare(self, count, settings);
@@ -309,6 +311,7 @@ void psgd__trainer_free(trainer *self)
     }
     psgd__delayed_free(self, self->delayed);
     psgd__micro_free(self, self->micro);
+    psgd__folder_unlock(self->lock);
     psgd__config_free(&self->config);
     psgd__free(self->context, self->slabs);
     psgd__free(self->context, self->theta_list);

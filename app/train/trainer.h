@@ -39,7 +39,7 @@ struct trainer {
     train_progress now;
     int64_t total;         /* steps */
     bool resumed, changed; /* changed: with other settings */
-    int created;           /* folders that were made for the run */
+    int created, lock;     /* folders that were made for the run; psgd__folder_lock of the last, or -1 */
 };
 
 /* Binds the objective of methods that ask for gradients themselves. */

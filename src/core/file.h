@@ -50,6 +50,11 @@ psgd_status psgd__folder_create(const char *path, int *created);
 /* Removes the folders that psgd__folder_create created, if they are empty. */
 void psgd__folder_remove(const char *path, int created);
 
+/* Keeps other processes from writing to a folder, until psgd__folder_unlock or the end of this one; *lock is -1 where
+ * this fails. On file systems without locks it does nothing. */
+psgd_status psgd__folder_lock(const char *path, int *lock);
+void psgd__folder_unlock(int lock); /* -1: does nothing */
+
 /* Removes the temporary files that killed processes have left in a folder that nobody else writes to. */
 void psgd__folder_sweep(const char *path);
 

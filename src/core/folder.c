@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -66,6 +67,22 @@ void psgd__folder_remove(const char *path, int created)
     for (int up = 0; up < created; up++) {
         if (!ancestor(path, up, part) || rmdir(part) != 0) return;
     }
+}
+
+psgd_status psgd__folder_lock(const char *path, int *lock)
+{
+    *lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*lock < 0) return refuse(path, "open the folder");
+    if (flock(*lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return PSGD_OK;
+    psgd__folder_unlock(*lock);
+    *lock = -1;
+    return psgd__fail(PSGD_ERR_IO, "another process is writing to %s; wait until it ends, or give another folder",
+                      path);
+}
+
+void psgd__folder_unlock(int lock)
+{
+    if (lock >= 0) close(lock);
 }
 
 static bool is_partial(const char *name)

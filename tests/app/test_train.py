@@ -106,6 +106,18 @@ class Train(unittest.TestCase):
         self.assertEqual(records(whole), records(cut))
         self.assertEqual(psgd("eval", whole), psgd("eval", cut))
 
+    def test_a_run_has_one_writer(self):
+        words = [PSGD, "train", "mlp", "--data", "digits", "--samples", "300", "--epochs", "100", "--out", str(self.at / "run")]
+        run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+        deadline = time.time() + 60
+        while not (self.at / "run" / "checkpoint.psgd").exists() and time.time() < deadline:
+            time.sleep(0.001)
+        run.send_signal(signal.SIGSTOP)
+        self.assertIn("another process is writing", psgd("resume", self.at / "run", fails=1))
+        run.send_signal(signal.SIGCONT)
+        self.assertEqual(run.wait(), 0)
+        psgd("resume", self.at / "run", "--epochs", 101)
+
     def test_the_log_says_how_many_classes(self):
         psgd(*self.small(self.at / "run", "--steps", 1))
         header = json.loads((self.at / "run" / "metrics.jsonl").read_text().splitlines()[0])

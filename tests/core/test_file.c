@@ -177,6 +177,19 @@ static void what_killed_processes_left_is_swept(void **state)
     for (int i = 0; i < 4; i++) assert_int_equal(unlink(kept[i]), 0);
 }
 
+static void a_folder_has_one_writer(void **state)
+{
+    (void)state;
+    int first, second;
+    assert_ok(psgd__folder_lock(".", &first));
+    assert_fails(psgd__folder_lock(".", &second), PSGD_ERR_IO, "another process is writing to .");
+    assert_int_equal(second, -1);
+    psgd__folder_unlock(first);
+    assert_ok(psgd__folder_lock(".", &second));
+    psgd__folder_unlock(second);
+    assert_fails(psgd__folder_lock("nothing", &first), PSGD_ERR_IO, "cannot open the folder nothing");
+}
+
 static void only_files_are_read(void **state)
 {
     (void)state;
@@ -201,6 +214,7 @@ int main(void)
         cmocka_unit_test(the_longest_name_is_written),
         cmocka_unit_test(temporary_names_differ),
         cmocka_unit_test(what_killed_processes_left_is_swept),
+        cmocka_unit_test(a_folder_has_one_writer),
         cmocka_unit_test(only_files_are_read),
     };
     return cmocka_run_group_tests(tests, enter, leave);
