@@ -10,6 +10,7 @@
 #include "core/memory.h"
 #include "report/comparison.h"
 #include "train/compare.h"
+#include "train/settings.h"
 
 enum { MAX_METHODS = 32 };
 
@@ -133,12 +134,24 @@ static void name_run(const method *m, const char *rate, comparison_run *run, cha
     }
 }
 
+static bool is_replaced(const train_setting *shared, const cli_entry *entry)
+{
+    for (int i = 0; i < entry->count; i++) {
+        train_setting own = {entry->name[i], entry->value[i]};
+        if (psgd__setting_is_replaced(shared, 1, &own)) return true;
+    }
+    return false;
+}
+
 /* The settings of the run: those of the entry take precedence over those that all share. lr=default leaves lr to the
  * method. */
 static psgd_status set_run(const plan *p, const method *m, const char *rate, const char *seed, const char *folder,
                            const char *name, compare_list *to)
 {
-    *to = p->shared;
+    to->count = 0;
+    for (int i = 0; i < p->shared.count; i++) {
+        if (!is_replaced(&p->shared.list[i], &m->entry)) to->list[to->count++] = p->shared.list[i];
+    }
     PSGD_TRY(psgd__compare_set(to, "optimizer", m->entry.method));
     for (int i = 0; i < m->entry.count; i++) {
         bool leave = !strcmp(m->entry.name[i], "lr") && !strcmp(m->entry.value[i], "default");

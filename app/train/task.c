@@ -44,18 +44,32 @@ psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool r
     return psgd__model_graph(config->context, config->kind, config->dtype, &shape, &settings, &to->graph, &to->nodes);
 }
 
+static const char *const jpeg_options[] = {"height", "width",          "resize", "subtract-mean", "random-crop",
+                                           "mirror", "decode-threads", "cache",  "truth"};
+enum { JPEG_OPTIONS = sizeof jpeg_options / sizeof jpeg_options[0] };
+
+bool psgd__task_takes_jpegs(const char *data)
+{
+    return strncmp(data, "images:", 7) == 0;
+}
+
+bool psgd__task_is_of_jpegs(const char *option)
+{
+    for (int i = 0; i < JPEG_OPTIONS; i++) {
+        if (!strcmp(jpeg_options[i], option)) return true;
+    }
+    return false;
+}
+
 const char *psgd__task_jpeg_option(const train_settings *s)
 {
-    return s->height > 0           ? "height"
-           : s->width > 0          ? "width"
-           : s->resize > 0         ? "resize"
-           : s->subtract_mean      ? "subtract-mean"
-           : s->random_crop        ? "random-crop"
-           : s->mirror             ? "mirror"
-           : s->decode_threads > 0 ? "decode-threads"
-           : s->cache              ? "cache"
-           : s->truth              ? "truth"
-                                   : NULL;
+    const bool set[JPEG_OPTIONS] = {s->height > 0,         s->width > 0,   s->resize > 0,
+                                    s->subtract_mean,      s->random_crop, s->mirror,
+                                    s->decode_threads > 0, s->cache,       s->truth};
+    for (int i = 0; i < JPEG_OPTIONS; i++) {
+        if (set[i]) return jpeg_options[i];
+    }
+    return NULL;
 }
 
 void psgd__task_share_state(const task *self, const train_graph *from, const train_graph *to)

@@ -82,6 +82,10 @@ void psgd__task_own(const train_config *config, int64_t *first, int64_t *count);
 /* A graph of the model for n samples of the task; none where n is 0. */
 psgd_status psgd__task_graph(const task *self, int64_t n, bool penalised, bool row_gradients, train_graph *to);
 
+/* Whether --data names JPEGs, and whether an option says how they are read. */
+bool psgd__task_takes_jpegs(const char *data);
+bool psgd__task_is_of_jpegs(const char *option);
+
 /* An option that is set and says how JPEGs are read; NULL: none is. */
 const char *psgd__task_jpeg_option(const train_settings *settings);
 

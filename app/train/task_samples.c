@@ -29,7 +29,7 @@ typedef struct samples {
 /* What says something of other sources alone. */
 static psgd_status check_options(const train_settings *s, const source *train)
 {
-    const char *jpegs = strncmp(s->data, "images:", 7) != 0 ? psgd__task_jpeg_option(s) : NULL;
+    const char *jpegs = psgd__task_takes_jpegs(s->data) ? NULL : psgd__task_jpeg_option(s);
     if (jpegs) return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is for JPEGs, --data images:DIR, not for %s", jpegs, s->data);
     if (!s->regression || train->classes == 1) return PSGD_OK;
     return psgd__fail(PSGD_ERR_ARGUMENT, "--regression is for labels of csv, npy and idx; those of %s are classes",

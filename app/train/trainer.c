@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/memory.h"
 #include "train/checkpoint.h"
+#include "train/settings.h"
 
 /* theta and gradient, and best weights; v and h, and one of each more; the state, and a copy of it in a checkpoint. */
 double psgd__trainer_memory(const trainer *self)
@@ -94,40 +95,6 @@ static psgd_status set_cosine(trainer *self)
     return make_optimizer(self);
 }
 
-/* Options of another schedule than that of the run, which is cosine where it is not named. */
-static psgd_status check_schedule_options(const psgd_options *options)
-{
-    static const struct {
-        const char *option, *one, *other;
-    } of[] = {{"lr-every", "step", "step"}, {"lr-factor", "step", "plateau"}, {"lr-floor", "cosine", "cosine"}};
-    const char *schedule = psgd__options_find(options, "lr-schedule");
-    if (!schedule) schedule = "cosine";
-    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
-        bool set = psgd__options_find(options, of[i].option);
-        if (!set || !strcmp(schedule, of[i].one) || !strcmp(schedule, of[i].other)) continue;
-        return psgd__fail(PSGD_ERR_ARGUMENT, "--%s is for --lr-schedule %s, and that of this run is %s", of[i].option,
-                          of[i].one, schedule);
-    }
-    return PSGD_OK;
-}
-
-/* lr-epochs and lr-end are schedules step, and set its options: lr-every, and lr-end lr-factor as well. */
-static psgd_status check_schedule(const trainer *self)
-{
-    static const char *const set[] = {"lr-schedule", "lr-every", "lr-factor"};
-    const train_settings *s = &self->config.settings;
-    bool by_epochs = s->lr_epochs > 0, by_end = s->lr_end > 0;
-    const char *other = by_epochs && by_end ? "lr-end" : NULL;
-    if (!by_epochs && !by_end) return check_schedule_options(self->config.optimizer);
-    for (int i = 0; i < (by_epochs ? 2 : 3); i++) {
-        const char *value = psgd__options_find(self->config.optimizer, set[i]);
-        if (value && strcmp(value, "step") != 0) other = set[i];
-    }
-    if (!other) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT, "--%s and --%s both say how lr falls: leave one of them out",
-                      by_epochs ? "lr-epochs" : "lr-end", other);
-}
-
 /* lr_epochs: steps of a number of epochs. lr_end: the factor for each epoch follows from where lr starts and ends. */
 static psgd_status set_schedule(trainer *self)
 {
@@ -135,7 +102,7 @@ static psgd_status set_schedule(trainer *self)
     psgd_options *options = self->config.optimizer;
     double end = s->lr_end, start = psgd_optimizer_base_rate(self->optimizer);
     int64_t every = s->lr_epochs > 0 ? s->lr_epochs : 1;
-    PSGD_TRY(check_schedule(self));
+    PSGD_TRY(psgd__settings_check_schedule(&self->config));
     if (s->lr_epochs == 0) {
         if (!(end > 0)) return set_cosine(self);
         if (end > start) {
@@ -325,9 +292,7 @@ static psgd_status recreate(const checkpoint *file, const train_ranks *ranks, in
     train_setting all[TRAIN_MAX_SETTINGS];
     int used = 0;
     for (int k = 0; k < file->setting_count; k++) {
-        bool replaced = false;
-        for (int i = 0; i < count; i++) replaced = replaced || !strcmp(settings[i].name, file->settings[k].name);
-        if (replaced) continue;
+        if (psgd__setting_is_replaced(&file->settings[k], count, settings)) continue;
         all[used] = file->settings[k];
         /* The run continues in the folder where the checkpoint was found: it may have been moved, or come from another
          * machine. */

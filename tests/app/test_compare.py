@@ -155,6 +155,17 @@ class Compare(unittest.TestCase):
             log.write_text("\n".join(lines) + "\n")
         self.assertRegex(call(*words).stdout, r"\nadam .* 3\.0 +200 +diverged on 1 of 2 seeds\n")
 
+    def test_the_schedule_of_an_optimizer_takes_precedence_over_that_of_all(self):
+        words = ["compare", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--steps", 2, "--out", self.at / "falls",
+                 "--lr-schedule", "cosine", "--lr-floor", 0.1]
+        call(*words, "--optimizers", "adam,sgd:lr-end=0.001,momentum:lr-schedule=constant")
+        for name, kept in (("adam", {"lr-schedule": "cosine", "lr-floor": "0.1"}), ("sgd-lr-end-0.001", {"lr-end": "0.001"}),
+                           ("momentum-lr-schedule-constant", {"lr-schedule": "constant"})):
+            settings = records(self.at / "falls" / f"{name}-seed0")[0]["settings"]
+            self.assertEqual({word: value for word, value in settings.items() if word.startswith("lr-")}, kept)
+        self.assertIn("--lr-every is for --lr-schedule step",
+                      call(*words, "--optimizers", "adam,sgd:lr-schedule=constant:lr-every=9", code=2).stderr)
+
     def test_optimizers_of_like_names_have_folders_of_their_own(self):
         call("compare", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--steps", 2, "--out", self.at / "signs",
              "--optimizers", "adam:lr=1e-1,adam:lr=1e+1")

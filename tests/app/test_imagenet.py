@@ -126,6 +126,15 @@ class ImageNet(unittest.TestCase):
         self.assertIn("2 images could not be read and were passed over; the first: ", said)
         self.assertEqual(records(out / "momentum")[-1]["passed_over"], 2)
 
+    def test_a_run_of_jpegs_is_evaluated_on_other_data(self):
+        run, table = self.at / "run", self.at / "table.csv"
+        psgd("train", "mlp", "--data", f"images:{self.data}", "--height", 4, "--width", 4, "--resize", 4, "--cache", self.at / "pixels",
+             "--hidden", 5, "--batch", 12, "--steps", 1, "--out", run)
+        table.write_text("".join(f"{'0.5,' * 48}{i % CLASSES}\n" for i in range(60)))
+        self.assertIn("test error", psgd("eval", run, "--data", f"csv:{table}"))
+        said = psgd("eval", run, "--data", f"csv:{table}", "--height", 4, fails=2)
+        self.assertIn("--height is for JPEGs", said)
+
     def test_an_empty_class(self):
         for i in range(EACH):
             self.picture("train", 2, i).unlink()

@@ -219,6 +219,26 @@ class Train(unittest.TestCase):
         self.assertEqual([(self.at / "other" / name).read_bytes() for name in ("metrics.jsonl", "checkpoint.psgd")], kept)
         psgd("resume", self.at / "run", "--epochs", 3, "--out", self.at / "run")
 
+    def test_a_run_resumes_with_another_schedule(self):
+        words = ["train", "logistic", "--data", "digits", "--samples", 60, "--batch", 20, "--epochs", 1]
+        for old, new, kept in ((["schedule", "step", "every", 2], ["schedule", "cosine"], {"schedule": "cosine"}),
+                               (["schedule", "step", "every", 2], ["schedule", "step", "factor", 0.5],
+                                {"schedule": "step", "every": "2", "factor": "0.5"}),
+                               (["floor", 0.1], ["end", 0.001], {"end": "0.001"}),
+                               (["end", 0.001], ["schedule", "constant"], {"schedule": "constant"}),
+                               (["epochs", 2, "factor", 0.5], ["schedule", "plateau"],
+                                {"schedule": "plateau", "factor": "0.5"}),
+                               (["schedule", "step", "every", 2, "factor", 0.5], ["epochs", 1],
+                                {"epochs": "1", "factor": "0.5"})):
+            old, new = ([f"--lr-{word}" if i % 2 == 0 else word for i, word in enumerate(each)] for each in (old, new))
+            run = self.at / "-".join(map(str, old + new))
+            psgd(*words, *old, "--out", run)
+            psgd("resume", run, "--epochs", 2, *new)
+            settings = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["settings"]
+            self.assertEqual({name[3:]: value for name, value in settings.items() if name.startswith("lr-")}, kept)
+            psgd("resume", run, "--epochs", 3)
+        self.assertIn("--lr-floor is for --lr-schedule cosine", psgd("resume", run, "--lr-schedule", "step", "--lr-floor", 0.1, fails=2))
+
     def test_validation_samples_are_held_out_of_training(self):
         run = self.at / "run"
         words = ["train", "logistic", "--data", "digits", "--samples", 200, "--batch", 20, "--epochs", 3]
@@ -424,6 +444,7 @@ class Train(unittest.TestCase):
                                 *((["mlp", "--data", "logit", *schedules], "both say how lr falls") for schedules in (
                                     ("--lr-end", 0.001, "--lr-epochs", 2), ("--lr-end", 0.001, "--lr-schedule", "plateau"),
                                     ("--lr-epochs", 2, "--lr-schedule", "cosine"), ("--lr-epochs", 2, "--lr-every", 7),
+                                    ("--lr-epochs", 2, "--lr-floor", 0.1), ("--lr-end", 0.001, "--lr-floor", 0.1),
                                     ("--lr-end", 0.001, "--lr-factor", 0.5)))):
             self.assertIn(sentence, psgd("train", *words, fails=2))
         for schedule in (["--lr-end", 0.001], ["--lr-epochs", 2, "--lr-factor", 0.5]):
