@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/checksum.h"
 #include "core/file.h"
@@ -320,11 +321,19 @@ static psgd_status check_same_pieces(const checkpoint *file, int count, const tr
                       file->folder, was, is);
 }
 
+/* However they are written. */
+static bool is_same_folder(const char *a, const char *b)
+{
+    struct stat first, second;
+    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
 /* Another folder may hold another run, which checkpoints and records would overwrite. */
 static psgd_status check_same_folder(const checkpoint *file, int count, const train_setting *settings)
 {
     for (int k = 0; k < count; k++) {
-        if (strcmp(settings[k].name, "out") != 0 || !strcmp(settings[k].value, file->folder)) continue;
+        if (strcmp(settings[k].name, "out") != 0 || is_same_folder(settings[k].value, file->folder)) continue;
         return psgd__fail(
             PSGD_ERR_ARGUMENT,
             "the run in %s resumes where it lies, not in %s; leave out --out, and copy the folder first to "
