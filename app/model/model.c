@@ -73,10 +73,17 @@ psgd_status psgd__model_find(const char *name, const model **found)
                       psgd__suggest_or_list("models", name, names, MODEL_COUNT).words);
 }
 
+/* As numbers, where they are: 0.0 is 0. */
+static bool is_equal(const char *value, const char *standard)
+{
+    double a, b;
+    return !strcmp(value, standard) || (psgd__parse_number(value, &a) && psgd__parse_number(standard, &b) && a == b);
+}
+
 psgd_status psgd__model_check_option(const model *kind, const option_row *option, const char *value)
 {
     char taken[128] = "--l2";
-    bool takes = !strcmp(option->name, "l2") || !strcmp(value, option->standard);
+    bool takes = !strcmp(option->name, "l2") || is_equal(value, option->standard);
     for (int i = 0; kind->takes[i]; i++) {
         size_t used = strlen(taken);
         takes = takes || !strcmp(kind->takes[i], option->name);

@@ -450,7 +450,7 @@ class Train(unittest.TestCase):
         for schedule in (["--lr-end", 0.001], ["--lr-epochs", 2, "--lr-factor", 0.5]):
             self.assertIn("lr-schedule step", psgd("train", "mlp", "--data", "logit", *schedule, "--lr-schedule", "step",
                                                    "--dry-run"))
-        self.assertIn("lr 0.08", psgd("train", "logistic", "--data", "logit", "--hidden", 30, "--dropout", 0, "--dry-run"))
+        self.assertIn("lr 0.08", psgd("train", "logistic", "--data", "logit", "--hidden", 30, "--dropout", "0.0", "--dry-run"))
         run = self.at / "run"
         psgd(*self.small(run, "--steps", 1))
         self.assertIn("there is a run in", psgd(*self.small(run), fails=2))
