@@ -299,7 +299,7 @@ class TensorList:
             if all(grad is None or grad.layout is torch.strided for grad in grads):
                 g = unit.gather([grads], "gradient", negate=bool(self.group.get("maximize")))
             else:
-                index, g = self._rows_of(grads, unit.array_dtype)
+                index, g = self._rows_of(grads, unit)
                 g = -g if self.group.get("maximize") else g
                 if len(index) > unit.rows or unit.rows == 0:
                     self._make_room(i, len(index))
@@ -318,17 +318,18 @@ class TensorList:
                 at.h[i] = self.last[i].data_ptr()
         return found
 
-    def _rows_of(self, grads: Sequence[Optional[Tensor]], dtype: torch.dtype) -> Tuple[Tensor, Tensor]:
+    def _rows_of(self, grads: Sequence[Optional[Tensor]], unit: Unit) -> Tuple[Tensor, Tensor]:
         """The rows that a sparse gradient has, and their values."""
         grad = grads[0]
         if self.group["criterion"] == "newton":
             raise UnsupportedError("sparse gradients take the fisher criterion")
         if grad is None or len(grads) > 1 or grad.layout is not torch.sparse_coo:
             raise UnsupportedError("only a parameter of its own can have a sparse gradient, and in COO layout")
+        unit.check_shape(grad, unit.shapes[0])
         grad = grad.coalesce()
         if grad.sparse_dim() != 1:
             raise UnsupportedError("a sparse gradient must be sparse in its rows only, as that of nn.Embedding is")
-        return grad.indices()[0].contiguous(), grad.values().to(dtype).contiguous()
+        return grad.indices()[0].contiguous(), grad.values().to(unit.array_dtype).contiguous()
 
     def _make_room(self, index: int, rows: int) -> None:
         """For row-sparse gradients of a tensor."""

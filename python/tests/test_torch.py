@@ -663,6 +663,17 @@ def test_sparse_state_of_many_rows_and_few_bits_resumes(dtype):
     assert torch.equal(nets[0].weight, nets[1].weight)
 
 
+def test_a_sparse_gradient_of_another_shape_is_refused():
+    weight = torch.nn.Parameter(torch.ones(50, 30))
+    opt, before = PSGD([weight], 0.1, method="sgd"), weight.data
+    weight.data = torch.ones(50, 2)
+    weight.grad = torch.sparse_coo_tensor(torch.tensor([[3, 45]]), torch.ones(2, 2), (50, 2))
+    weight.data = before
+    with pytest.raises(ValueError, match="of shape \\(50, 2\\) now, and was of shape \\(50, 30\\)"):
+        opt.step()
+    assert before.eq(1).all()
+
+
 def test_sparse_refused():
     for wrong in (dict(group="kron(tri,tri)"), dict(criterion="newton"), dict(momentum=0.9), dict(weight_decay=0.1)):
         embedding, opt = sparse_pair(**wrong)
