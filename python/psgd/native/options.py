@@ -47,7 +47,7 @@ class Options:
             if made.get(option) in (True, "yes") or self.group.get(option) is True:
                 raise UnsupportedError(f"the option {option} is not for parameters on {self.device}: {instead}")
         if "plateau" in (made["lr-schedule"], made["step-schedule"]):
-            raise UnsupportedError("the schedule plateau is for parameters on the CPU; torch has ReduceLROnPlateau")
+            raise UnsupportedError("the schedule plateau has no validation loss here; torch has ReduceLROnPlateau")
         before = getattr(self, "settings", None)
         if before is not None:
             self._refuse_change(before, made)
