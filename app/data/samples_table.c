@@ -1,4 +1,5 @@
 #include "data/samples_table.h"
+#include "core/checksum.h"
 
 #include <math.h>
 
@@ -59,6 +60,13 @@ static int64_t count_occurring(const psgd_context *context, int64_t classes, int
     return occurring;
 }
 
+static uint64_t checksum_of(samples_type type, int64_t features, int64_t count, const void *x, const void *y)
+{
+    int64_t element = type == SAMPLES_BYTE ? 1 : sizeof(float);
+    uint64_t sum = psgd__checksum_add(CHECKSUM_START, x, features * count * element);
+    return psgd__checksum_add(sum, y, count * element);
+}
+
 psgd_status psgd__samples_open(const source_request *request, samples_type type, int ndim, const int64_t *sample,
                                int64_t count, void *x, void *y, source **opened)
 {
@@ -78,6 +86,7 @@ psgd_status psgd__samples_open(const source_request *request, samples_type type,
         base->sample[i] = sample[i];
         base->features *= sample[i];
     }
+    base->checksum = checksum_of(type, base->features, count, x, y);
     base->classes = base->occurring = settings->regression ? 1 : count_classes(type, count, y);
     if (base->classes > 1 && type == SAMPLES_FLOAT) {
         base->occurring = count_occurring(context, base->classes, count, y);

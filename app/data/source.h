@@ -57,6 +57,7 @@ struct source {
     int64_t features;                /* values of a sample */
     int64_t count, classes;          /* classes 1: y is a number */
     int64_t occurring;               /* tables: classes that are the label of a sample, of either split; else 0 */
+    uint64_t checksum;               /* tables: of all samples and labels, of either split; else 0 */
     /* Writes samples index[0 .. n-1] into x [features, n] and y [n]; may be called by one thread at a time. */
     psgd_status (*read)(source *self, int64_t n, const int64_t *index, float *x, float *y);
     void (*close)(source *self); /* frees everything */

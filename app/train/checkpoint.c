@@ -216,9 +216,16 @@ static psgd_status check_identity(const checkpoint *file, const trainer *self)
 {
     const task *t = self->task;
     int64_t bytes;
-    if (!t->identity) return PSGD_OK;
+    if (!t->identity || (self->data_given && !t->identity_binds)) return PSGD_OK;
     const void *kept = psgd__checkpoint_section(file, t->identity, &bytes);
+    if (!kept && !t->identity_binds) return PSGD_OK;
     if (kept && bytes == t->identity_size && !memcmp(kept, t->identity_bytes, (size_t)bytes)) return PSGD_OK;
+    if (!t->identity_binds) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "%s has changed since the checkpoint in %s was written; take another folder, or resume with "
+                          "--data, which allows other data",
+                          self->config.settings.data, file->folder);
+    }
     return psgd__fail(PSGD_ERR_FORMAT,
                       "the %s of the checkpoint in %s is not that of %s; give the same data, or another folder",
                       t->identity, file->folder, self->config.settings.data);

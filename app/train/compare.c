@@ -63,6 +63,9 @@ psgd_status psgd__compare_open(const psgd_context *context, const compare_list *
     if (status == PSGD_OK) status = check_same(&file, settings);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) status = is_finished(context, folder, &finished);
-    if (status != PSGD_OK || finished) return status;
-    return psgd__trainer_resume(context, NULL, folder, 0, NULL, opened);
+    if (status == PSGD_OK) status = psgd__trainer_resume(context, NULL, folder, 0, NULL, opened);
+    if (status != PSGD_OK || !finished) return status;
+    psgd__trainer_free(*opened); /* its data are still the same */
+    *opened = NULL;
+    return PSGD_OK;
 }

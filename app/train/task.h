@@ -64,9 +64,11 @@ struct task {
     metrics_setting facts[TASK_MAX_FACTS];
     char fact[TASK_MAX_FACTS][32], note[200];
     int fact_count;
-    /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. */
+    /* Bytes that a checkpoint keeps and a resumed run must have again, and their name; NULL: none. Unless it binds,
+     * they may differ where --data is given with the command that resumes. */
     const char *identity, *identity_bytes;
     int64_t identity_size;
+    bool identity_binds;
     /* Called with the progress of a score; may be NULL. */
     void (*scored)(void *data, int64_t done, int64_t total);
     void *scored_data;

@@ -58,7 +58,8 @@ static psgd_status language_open(const train_config *config, task **opened)
                         .validation = "valid",
                         .config = config,
                         .carries = true,
-                        .identity = "vocabulary"};
+                        .identity = "vocabulary",
+                        .identity_binds = true};
     *opened = &self->base;
     PSGD_TRY(psgd__corpus_open(config->context, config->settings.data, &self->text));
     const vocabulary *words = &self->text.words;

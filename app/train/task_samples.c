@@ -22,6 +22,7 @@ typedef struct samples {
     train_graph eval, rest;  /* rest: what is left of the test split */
     train_graph held_rest;   /* and of those held out */
     float *x, *y;            /* a batch as the source gives it */
+    uint64_t checksums[2];   /* of the splits, where they have any */
     int64_t *order, ordered; /* of the epoch ordered; -1: of none yet */
     double *sums;            /* [batches of the largest split][3]: losses, errors, top-5 errors */
 } samples;
@@ -115,6 +116,13 @@ static psgd_status samples_open(const train_config *config, task **opened)
     self->base.shape = (model_shape){.ndim = train->ndim, .classes = train->classes};
     memcpy(self->base.shape.sample, train->sample, (size_t)train->ndim * sizeof train->sample[0]);
     self->base.steps_per_epoch = train_count(self) / config->settings.batch;
+    if (train->checksum) {
+        self->checksums[0] = train->checksum;
+        self->checksums[1] = self->test->checksum;
+        self->base.identity = "data";
+        self->base.identity_bytes = (const char *)self->checksums;
+        self->base.identity_size = sizeof self->checksums;
+    }
     if (train->classes > 1) psgd__task_fact(&self->base, "classes", "%lld", (long long)train->classes);
     if (!config->kind->unlabelled && train->occurring > 0 && train->occurring < train->classes) {
         snprintf(self->base.note, sizeof self->base.note,

@@ -361,7 +361,10 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     if (status == PSGD_OK) status = check_same_folder(&file, count, settings);
     status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
     if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
-    for (int i = 0; status == PSGD_OK && i < count; i++) self->changed |= !has_setting(&file, &settings[i]);
+    for (int i = 0; status == PSGD_OK && i < count; i++) {
+        self->changed |= !has_setting(&file, &settings[i]);
+        self->data_given |= !strcmp(settings[i].name, "data");
+    }
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) {

@@ -39,6 +39,7 @@ struct trainer {
     train_progress now;
     int64_t total;         /* steps */
     bool resumed, changed; /* changed: with other settings */
+    bool data_given;       /* with the command that resumes */
     int created, lock;     /* folders that were made for the run; psgd__folder_lock of the last, or -1 */
 };
 

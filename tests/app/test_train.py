@@ -118,6 +118,23 @@ class Train(unittest.TestCase):
         self.assertEqual(run.wait(), 0)
         psgd("resume", self.at / "run", "--epochs", 101)
 
+    def test_data_that_have_changed_are_noticed(self):
+        rows = [f"{a},{b},{int(a * b > 0)}\n" for a in range(-9, 10) for b in range(-9, 10)]
+        table, run, compared = self.at / "table.csv", self.at / "run", self.at / "compared"
+        comparison = ["compare", "mlp", "--data", f"csv:{table}", "--epochs", 1, "--optimizers", "adam", "--out", compared]
+        table.write_text("".join(rows))
+        psgd("train", "mlp", "--data", f"csv:{table}", "--epochs", 1, "--out", run)
+        psgd(*comparison)
+        psgd(*comparison)  # finished before
+        psgd("resume", run, "--epochs", 2)
+        table.write_text("".join(rows[:-9]))
+        for words in (["resume", run, "--epochs", 3], ["eval", run], comparison):
+            done = subprocess.run([PSGD, *map(str, words)], capture_output=True, text=True, env=ENVIRONMENT)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("has changed since the checkpoint", done.stderr)
+        psgd("resume", run, "--epochs", 3, "--data", f"csv:{table}")
+        psgd("eval", run)
+
     def test_the_log_says_how_many_classes(self):
         psgd(*self.small(self.at / "run", "--steps", 1))
         header = json.loads((self.at / "run" / "metrics.jsonl").read_text().splitlines()[0])
