@@ -12,6 +12,7 @@ typedef struct session {
     const train_watch *watch;
     bool records;     /* the run has a folder */
     metrics_log *log; /* NULL: it has none, or another rank writes */
+    double saved;     /* when the last checkpoint was written */
 } session;
 
 /* All ranks. What has become of a write, which is rank 0's. */
@@ -174,6 +175,25 @@ static psgd_status end_epoch(session *s)
     return now->step < self->total ? PSGD_OK : write_final(s, &valid);
 }
 
+/* All ranks. Syncing a checkpoint to disk may take longer than an epoch: where their distance is not given in steps,
+ * there is at most one a second by the clock of rank 0. */
+static psgd_status find_due(const session *s, bool whole, bool *due)
+{
+    const trainer *self = s->self;
+    int64_t every = self->config.settings.checkpoint_every, step = self->now.step;
+    *due = s->records && (every > 0 ? step % every == 0 || step == self->total : whole);
+    if (!*due || every > 0 || step == self->total) return PSGD_OK;
+    *due = psgd__seconds() - s->saved >= 1;
+    return psgd_comm_broadcast(self->config.comm, 0, sizeof *due, due);
+}
+
+static psgd_status save(session *s)
+{
+    PSGD_TRY(psgd__checkpoint_write(s->self));
+    s->saved = psgd__seconds();
+    return PSGD_OK;
+}
+
 /* What follows a step: records first, then the checkpoint that they belong to. The loss of a skipped step, which may
  * not be finite, is in no mean. */
 static psgd_status after_step(session *s, double loss, bool taken, bool stopping)
@@ -192,9 +212,9 @@ static psgd_status after_step(session *s, double loss, bool taken, bool stopping
     }
     if (record) PSGD_TRY(write_training(s));
     if (whole) PSGD_TRY(end_epoch(s));
-    int64_t every = settings->checkpoint_every;
-    bool due = every > 0 ? now->step % every == 0 || last : whole;
-    return s->records && (due || stopping) ? psgd__checkpoint_write(self) : PSGD_OK;
+    bool due;
+    PSGD_TRY(find_due(s, whole, &due));
+    return due || (s->records && stopping) ? save(s) : PSGD_OK;
 }
 
 /* A sentence about the first step that is skipped: the run goes on, and stops by itself where it does not recover. */
@@ -238,7 +258,7 @@ static psgd_status one_step(session *s, bool *stopped)
 static psgd_status train(session *s, bool *stopped)
 {
     trainer *self = s->self;
-    psgd_status status = s->records && !self->resumed ? psgd__checkpoint_write(self) : PSGD_OK;
+    psgd_status status = s->records && !self->resumed ? save(s) : PSGD_OK;
     if (status != PSGD_OK) { /* the folder is as it was: the same command may be tried again */
         if (s->log) psgd__train_forget(self);
         return status;

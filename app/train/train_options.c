@@ -30,7 +30,7 @@ const option_row psgd__train_options[] = {
      .help = "lr goes to this in the last epoch, by a constant factor an epoch; 0: as lr-schedule says"},
     {"log-every", OPTION_COUNT, FIELD(log_every), "50", 1, 1e15, .help = "steps between records of the training loss"},
     {"checkpoint-every", OPTION_COUNT, FIELD(checkpoint_every), "0", 0, 1e15,
-     .help = "steps between checkpoints; 0: one an epoch"},
+     .help = "steps between checkpoints; 0: one an epoch, at most one a second"},
     {"eval-batches", OPTION_COUNT, FIELD(eval_batches), "0", 0, 1e15,
      .help = "evaluate on so many batches of a split; 0: on all of it"},
     {"dtype", OPTION_CHOICE, FIELD(dtype), "f32", .choices = dtypes, .help = "floating-point type"},
