@@ -30,7 +30,7 @@ typedef struct plan {
     int64_t seed, seeds;
     comparison_row *rows;
     int row_count;
-    bool stopped;
+    bool stopped, noted; /* noted: the note about the data has been printed */
 } plan;
 
 /* What is compared is the same for all, and a run's folder and seed are the comparison's. */
@@ -169,6 +169,9 @@ static psgd_status train(plan *p, const method *m, const compare_list *settings,
     psgd_status status = psgd__compare_open(NULL, settings, folder, &self);
     if (status != PSGD_OK) return psgd__fail_in(status, "%s", m->entry.label);
     if (!self) return PSGD_OK;
+    const char *note = psgd__trainer_state(self).note;
+    if (*note && !p->noted) fprintf(stderr, "%s\n", note);
+    p->noted = true;
     status = cli_run_trainer(self, stderr, &p->stopped);
     psgd__trainer_free(self);
     if (status != PSGD_ERR_NOT_FINITE) return status;
@@ -238,12 +241,17 @@ static psgd_status check_methods(const plan *p)
     return PSGD_OK;
 }
 
+static comparison comparison_of(const plan *p)
+{
+    return (comparison){.model = p->args->positional[0],
+                        .data = cli_value(p->args, "data"),
+                        .rows = p->rows,
+                        .row_count = p->row_count};
+}
+
 static psgd_status show(const plan *p)
 {
-    comparison all = {.model = p->args->positional[0],
-                      .data = cli_value(p->args, "data"),
-                      .rows = p->rows,
-                      .row_count = p->row_count};
+    comparison all = comparison_of(p);
     text table = {0};
     psgd__comparison_table(&all, &table);
     if (table.chars) fputs(table.chars, stdout);
@@ -256,6 +264,8 @@ static psgd_status show(const plan *p)
 static psgd_status compare_all(plan *p)
 {
     int created = 0;
+    comparison all = comparison_of(p);
+    PSGD_TRY(psgd__comparison_check(&all, p->out));
     PSGD_TRY(check_methods(p));
     p->rows = psgd__alloc(NULL, p->method_count, sizeof *p->rows);
     if (!p->rows) return psgd__fail(PSGD_ERR_NO_MEMORY, "no memory for the results of a comparison");

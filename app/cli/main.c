@@ -1,5 +1,6 @@
 /* psgd: preconditioned SGD on matrix Lie groups, from the command line. */
 #include "cli/cli.h"
+#include "core/text.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +18,15 @@ static void print_usage(void)
     puts("usage: psgd VERB [arguments]\n\nPreconditioned SGD on matrix Lie groups.\n");
     for (int i = 0; i < VERB_COUNT; i++) printf("  %-12s %s\n", verbs[i]->name, verbs[i]->summary);
     puts("\npsgd VERB --help explains each; psgd --version tells the version.");
+}
+
+/* The library takes what is no number for nothing, without a place to say so. */
+static psgd_status check_threads(void)
+{
+    const char *threads = getenv("PSGD_NUM_THREADS");
+    double number;
+    if (!threads || !*threads || (psgd__parse_number(threads, &number) && number >= 1)) return PSGD_OK;
+    return cli_wrong_use("PSGD_NUM_THREADS is '%s'; it must be a number of threads, 1 or more", threads);
 }
 
 static psgd_status run(int argc, char **argv, int *code)
@@ -62,6 +72,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit fails with a sentence, as on a full disk */
     int code = EXIT_SUCCESS;
     psgd_status status = cli_comm_open();
+    if (status == PSGD_OK) status = check_threads();
     if (status == PSGD_OK) status = run(argc, argv, &code);
     if (status != PSGD_OK) {
         tell(&status);

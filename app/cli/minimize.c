@@ -89,11 +89,27 @@ static int own_option(int index, psgd_option_info *option)
     return 0;
 }
 
+static bool has_own(const char *name)
+{
+    psgd_option_info option;
+    for (int i = 0; own_option(i, &option); i++) {
+        if (!strcmp(option.name, name)) return true;
+    }
+    return false;
+}
+
 /* The flags as options of a method. Alone, a method gets all of them and says which it does not know; in a table, each
  * takes its own. */
 static psgd_status method_options(const char *method, const cli_args *args, bool alone, psgd_options **options)
 {
     bool minimize = psgd__contest_is_minimize(method);
+    psgd_option_info info;
+    if (minimize && alone && !cli_value(args, "method")) {
+        for (int i = 0; cli_optimizer_option(i, &info); i++) {
+            if (!cli_value(args, info.name) || has_own(info.name)) continue;
+            return cli_wrong_use("--%s is an option of other methods than minimize; name one with --method", info.name);
+        }
+    }
     PSGD_TRY(psgd_options_create(NULL, options));
     if (minimize || alone) PSGD_TRY(cli_options(own_option, args, *options));
     if (!minimize || alone) PSGD_TRY(cli_options(cli_optimizer_option, args, *options));

@@ -98,8 +98,10 @@ psgd_status psgd__samples_open(const source_request *request, samples_type type,
     base->count = kept ? psgd__source_hold_out(settings->seed, settings->holdout, request->split, count, kept) : count;
     if (base->count < 1) {
         table_close(base);
-        return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld samples leaves nothing",
-                          request->argument, settings->holdout, (long long)count);
+        return psgd__fail(PSGD_ERR_ARGUMENT,
+                          "%s: holding out a share of %g of %lld samples leaves none to %s; another --holdout may help",
+                          request->argument, settings->holdout, (long long)count,
+                          request->split == SPLIT_TEST ? "test" : "train on");
     }
     *opened = base;
     return PSGD_OK;

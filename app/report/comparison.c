@@ -1,12 +1,15 @@
 #include "report/comparison.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/file.h"
+#include "core/memory.h"
 #include "report/json.h"
 
 enum { DIGITS = 10 };
@@ -158,6 +161,28 @@ static void put_runs(text *to, const char *name, const comparison_run *runs, int
     psgd__text_add(to, ",\n \"%s\":[", name);
     for (int i = 0; i < count; i++) put_run(to, &runs[i], i == 0);
     psgd__text_add(to, "]");
+}
+
+psgd_status psgd__comparison_check(const comparison *now, const char *folder)
+{
+    char path[4096];
+    unsigned char *bytes;
+    int64_t count;
+    snprintf(path, sizeof path, "%s/%s", folder, COMPARISON_FILE);
+    if (access(path, F_OK) != 0) return PSGD_OK;
+    PSGD_TRY(psgd__file_read_whole(now->context, path, &bytes, &count));
+    cJSON *was = cJSON_ParseWithLength((const char *)bytes, (size_t)count);
+    const char *model = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(was, "model"));
+    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(was, "data"));
+    bool same = model && data && !strcmp(model, now->model) && !strcmp(data, now->data);
+    psgd_status status = same ? PSGD_OK
+                              : psgd__fail(PSGD_ERR_ARGUMENT,
+                                           "%s has a comparison of another model or other data; give another folder "
+                                           "(--out)",
+                                           folder);
+    cJSON_Delete(was);
+    psgd__free(now->context, bytes);
+    return status;
 }
 
 psgd_status psgd__comparison_write(const comparison *from, const char *folder)

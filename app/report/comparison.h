@@ -38,6 +38,9 @@ int psgd__comparison_best(const comparison_row *row);
 /* Medians over the runs that did not diverge. */
 void psgd__comparison_table(const comparison *from, text *to);
 
+/* Refuses a folder whose COMPARISON_FILE is of another model or other data. */
+psgd_status psgd__comparison_check(const comparison *now, const char *folder);
+
 /* folder/COMPARISON_FILE. */
 psgd_status psgd__comparison_write(const comparison *from, const char *folder);
 

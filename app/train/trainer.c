@@ -3,12 +3,10 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/checksum.h"
 #include "core/file.h"
 #include "core/memory.h"
-#include "train/checkpoint.h"
 #include "train/settings.h"
 
 /* theta and gradient, and best weights; v and h, and one of each more; the state, and a copy of it in a checkpoint. */
@@ -284,95 +282,6 @@ void psgd__trainer_free(trainer *self)
     psgd__free(self->context, self->slabs);
     psgd__free(self->context, self->theta_list);
     psgd__free(self->context, self);
-}
-
-/* The settings of the checkpoint, followed by those given now. */
-static psgd_status recreate(const checkpoint *file, const train_ranks *ranks, int count, const train_setting *settings,
-                            trainer **created)
-{
-    train_setting all[TRAIN_MAX_SETTINGS];
-    int used = 0;
-    for (int k = 0; k < file->setting_count; k++) {
-        if (psgd__setting_is_replaced(&file->settings[k], count, settings)) continue;
-        all[used] = file->settings[k];
-        /* The run continues in the folder where the checkpoint was found: it may have been moved, or come from another
-         * machine. */
-        if (!strcmp(all[used].name, "out")) all[used].value = file->folder;
-        used++;
-    }
-    for (int i = 0; i < count && used < TRAIN_MAX_SETTINGS; i++) all[used++] = settings[i];
-    return psgd__trainer_create(file->context, ranks, used, all, created);
-}
-
-/* The state that is carried over belongs to the micro-batches that the run began with, and so do its bits. */
-static psgd_status check_same_pieces(const checkpoint *file, int count, const train_setting *settings)
-{
-    const char *was = "1", *is = NULL;
-    for (int k = 0; k < file->setting_count; k++) {
-        if (!strcmp(file->settings[k].name, "micro-batches")) was = file->settings[k].value;
-    }
-    for (int k = 0; k < count; k++) {
-        if (!strcmp(settings[k].name, "micro-batches")) is = settings[k].value;
-    }
-    if (!is || !strcmp(was, is)) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT,
-                      "the run in %s has %s micro-batches and cannot resume with %s; leave out "
-                      "--micro-batches",
-                      file->folder, was, is);
-}
-
-/* However they are written. */
-static bool is_same_folder(const char *a, const char *b)
-{
-    struct stat first, second;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
-/* Another folder may hold another run, which checkpoints and records would overwrite. */
-static psgd_status check_same_folder(const checkpoint *file, int count, const train_setting *settings)
-{
-    for (int k = 0; k < count; k++) {
-        if (strcmp(settings[k].name, "out") != 0 || is_same_folder(settings[k].value, file->folder)) continue;
-        return psgd__fail(
-            PSGD_ERR_ARGUMENT,
-            "the run in %s resumes where it lies, not in %s; leave out --out, and copy the folder first to "
-            "keep the run as it is",
-            file->folder, settings[k].value);
-    }
-    return PSGD_OK;
-}
-
-static bool has_setting(const checkpoint *file, const train_setting *wanted)
-{
-    for (int k = 0; k < file->setting_count; k++) {
-        if (!strcmp(file->settings[k].name, wanted->name)) return !strcmp(file->settings[k].value, wanted->value);
-    }
-    return false;
-}
-
-psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks *ranks, const char *folder, int count,
-                                 const train_setting *settings, trainer **created)
-{
-    checkpoint file;
-    trainer *self = NULL;
-    psgd_status status = psgd__checkpoint_open(context, folder, &file);
-    if (status == PSGD_OK) status = check_same_pieces(&file, count, settings);
-    if (status == PSGD_OK) status = check_same_folder(&file, count, settings);
-    status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
-    if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
-    for (int i = 0; status == PSGD_OK && i < count; i++) {
-        self->changed |= !has_setting(&file, &settings[i]);
-        self->data_given |= !strcmp(settings[i].name, "data");
-    }
-    if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
-    psgd__checkpoint_close(&file);
-    if (status == PSGD_OK) {
-        *created = self;
-    } else {
-        psgd__trainer_free(self);
-    }
-    return status;
 }
 
 /* The options that more steps would need: epochs only where they were given or steps were not. */

@@ -66,7 +66,8 @@ done
 refuses 2 "did you mean rosenbrock?" "$psgd" minimize rosenbrok
 refuses 2 "takes 2 to" "$psgd" minimize extended-rosenbrock --n 3
 refuses 2 "did you mean --tolerance?" "$psgd" minimize rosenbrock --tolerence 1
-refuses 2 "there is no option momentum" "$psgd" minimize rosenbrock --momentum 0.5
+refuses 2 "other methods than minimize; name one with --method" "$psgd" minimize rosenbrock --momentum 0.5
+refuses 2 "there is no option momentum" "$psgd" minimize rosenbrock --method minimize --momentum 0.5
 refuses 2 "below 1" "$psgd" minimize rosenbrock --method psgd --step 1
 refuses 2 "did you mean lbfgs?" "$psgd" minimize rosenbrock --compare lbfg
 refuses 2 "^psgd: there is no method foo; methods are minimize, gd, psgd-newton" "$psgd" minimize rosenbrock --method foo

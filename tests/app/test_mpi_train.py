@@ -201,7 +201,7 @@ class Ranks(unittest.TestCase):
         err = run(here, 2, "resume", "run", "--steps", "4", fails=True)
         self.assertIn("2 ranks with 1 micro-batches", err)
         err = run(here, 0, "resume", "run", "--micro-batches", "8", fails=True)
-        self.assertIn("has 1 micro-batches and cannot resume with 8", err)
+        self.assertIn("has --micro-batches 1 and cannot resume with 8", err)
         run(here, 1, "resume", "run", "--steps", "4")
 
     def test_ranks_with_other_data_are_told(self):

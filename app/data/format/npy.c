@@ -76,7 +76,7 @@ static psgd_status read_header(npy_file *npy, int64_t file_bytes)
 
 static psgd_status check_length(const npy_file *npy, int64_t file_bytes)
 {
-    int64_t wanted = npy->count * (int64_t)psgd_dtype_size(npy->dtype), there = file_bytes - npy->start;
+    int64_t wanted = npy->count * npy->type->size, there = file_bytes - npy->start;
     if (there < wanted) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is truncated: its shape needs %lld bytes, %lld are there", npy->path,
                           (long long)wanted, (long long)there);
@@ -125,28 +125,43 @@ static void swap_bytes(int64_t count, size_t size, void *array)
 /* As stored, in the machine's byte order. */
 static psgd_status read_stored(const npy_file *npy, int64_t from, int64_t count, void *to)
 {
-    size_t size = psgd_dtype_size(npy->dtype);
+    size_t size = (size_t)npy->type->size;
     PSGD_TRY(read_bytes(npy, npy->start + from * (int64_t)size, count * (int64_t)size, to));
     if (npy->swapped) swap_bytes(count, size, to);
     return PSGD_OK;
 }
 
+#define NUMBER_AT(type) ((double)((const type *)stored)[i])
+
+static double number_at(const npy_type *type, const void *stored, int64_t i)
+{
+    bool is_signed = type->name[0] == 'i', is_real = type->name[0] == 'f';
+    switch (type->size) {
+    case 1:
+        return is_signed ? NUMBER_AT(int8_t) : NUMBER_AT(uint8_t);
+    case 2:
+        return is_signed ? NUMBER_AT(int16_t) : NUMBER_AT(uint16_t);
+    case 4:
+        return is_real ? NUMBER_AT(float) : is_signed ? NUMBER_AT(int32_t) : NUMBER_AT(uint32_t);
+    default:
+        return is_real ? NUMBER_AT(double) : is_signed ? NUMBER_AT(int64_t) : NUMBER_AT(uint64_t);
+    }
+}
+
 psgd_status psgd__npy_read(const npy_file *npy, int64_t from, int64_t count, psgd_dtype wanted, void *to)
 {
-    if (wanted == npy->dtype) return read_stored(npy, from, count, to);
+    if (!strcmp(npy->type->name, wanted == PSGD_F64 ? "f8" : "f4")) return read_stored(npy, from, count, to);
 
-    union {
-        float narrow[PIECE];
-        double wide[PIECE];
-    } piece;
+    double piece[PIECE]; /* room for elements of any type */
     for (int64_t done = 0, some; done < count; done += some) {
         some = count - done < PIECE ? count - done : PIECE;
-        PSGD_TRY(read_stored(npy, from + done, some, &piece));
+        PSGD_TRY(read_stored(npy, from + done, some, piece));
         for (int64_t i = 0; i < some; i++) {
+            double number = number_at(npy->type, piece, i);
             if (wanted == PSGD_F64) {
-                ((double *)to)[done + i] = (double)piece.narrow[i];
+                ((double *)to)[done + i] = number;
             } else {
-                ((float *)to)[done + i] = (float)piece.wide[i];
+                ((float *)to)[done + i] = (float)number;
             }
         }
     }

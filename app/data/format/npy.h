@@ -1,4 +1,5 @@
-/* Arrays in NumPy's .npy files: f4 and f8 in C order, read in pieces as either dtype, and written whole. */
+/* Arrays in NumPy's .npy files: numbers in C order, integers and truth values among them, read in pieces as f32 or f64;
+ * f32 and f64 are written whole. */
 #ifndef PSGD_DATA_FORMAT_NPY_H
 #define PSGD_DATA_FORMAT_NPY_H
 
@@ -10,11 +11,16 @@
 
 enum { NPY_MAX_DIMS = 33 }; /* a tensor of 32 modes, and one more that counts tensors */
 
+typedef struct npy_type {
+    const char *name; /* as in descr, after the byte order */
+    int size;
+} npy_type;
+
 typedef struct npy_file {
     const psgd_context *context;
     char *path;
     int handle;
-    psgd_dtype dtype;
+    const npy_type *type;
     bool swapped; /* big-endian */
     int ndim;
     int64_t shape[NPY_MAX_DIMS], count; /* count: the product of shape */
@@ -34,7 +40,7 @@ psgd_status psgd__npy_check_finite(const npy_file *npy, psgd_dtype wanted);
 /* Refuses a shape other than (T, shape[0], .., shape[ndim - 1]); *first is then the first size. */
 psgd_status psgd__npy_check_shape(const npy_file *npy, int ndim, const int64_t *shape, int64_t *first);
 
-/* Fills dtype, swapped, ndim, shape and count from the header, a Python dictionary with the keys descr, fortran_order
+/* Fills type, swapped, ndim, shape and count from the header, a Python dictionary with the keys descr, fortran_order
  * and shape, which is zero-terminated. */
 psgd_status psgd__npy_parse_header(const char *header, npy_file *npy);
 

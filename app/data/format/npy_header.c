@@ -130,25 +130,30 @@ static bool order_matters(const npy_file *npy)
     return npy->count > 0 && long_ndim > 1;
 }
 
+static const npy_type types[] = {{"f4", 4}, {"f8", 8}, {"i1", 1}, {"i2", 2}, {"i4", 4}, {"i8", 8},
+                                 {"u1", 1}, {"u2", 2}, {"u4", 4}, {"u8", 8}, {"b1", 1}};
+
 static psgd_status accept(cursor *c)
 {
     npy_file *npy = c->npy;
     bool order = c->type[0] && strchr("<>=|", c->type[0]);
     const char *kind = order ? c->type + 1 : c->type;
-    bool f32 = !strcmp(kind, "f4"), f64 = !strcmp(kind, "f8");
-    if (!f32 && !f64) {
-        return psgd__fail(PSGD_ERR_FORMAT,
-                          "%s holds elements of type '%s'; psgd reads float32 ('<f4') and float64 ('<f8')", npy->path,
-                          c->type);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        if (!strcmp(kind, types[i].name)) npy->type = &types[i];
     }
-    npy->dtype = f64 ? PSGD_F64 : PSGD_F32;
+    if (!npy->type) {
+        return psgd__fail(PSGD_ERR_FORMAT,
+                          "%s holds elements of type '%s'; psgd reads float32, float64, integers and bool: save "
+                          "x.astype('float32')",
+                          npy->path, c->type);
+    }
     npy->swapped = c->type[0] == '>';
     if (c->fortran && order_matters(npy)) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s is in Fortran order; save numpy.ascontiguousarray(x) instead",
                           npy->path);
     }
     int64_t bytes;
-    if (!psgd__mul_fits(npy->count, (int64_t)psgd_dtype_size(npy->dtype), &bytes)) {
+    if (!psgd__mul_fits(npy->count, npy->type->size, &bytes)) {
         return psgd__fail(PSGD_ERR_FORMAT, "%s: its shape has more elements than can be counted", npy->path);
     }
     return PSGD_OK;

@@ -338,8 +338,9 @@ static psgd_status fill(image_source *self, const char *folder, const source_set
     double share = apart ? (self->train ? 0 : 1) : settings->holdout;
     self->base.count = psgd__source_hold_out(settings->seed, share, split, self->files.count, self->kept);
     if (self->base.count > 0) return PSGD_OK;
-    return psgd__fail(PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld images leaves nothing", folder,
-                      settings->holdout, (long long)self->files.count);
+    return psgd__fail(
+        PSGD_ERR_ARGUMENT, "%s: holding out a share of %g of %lld images leaves none to %s; another --holdout may help",
+        folder, settings->holdout, (long long)self->files.count, split == SPLIT_TEST ? "test" : "train on");
 }
 
 static psgd_status prepare(image_source *self, const char *folder, const source_settings *settings)
