@@ -18,7 +18,8 @@ static const char *const defaults[] = {"tuned", "paper", NULL};
 #define FIELD(name) offsetof(optim_settings, name)
 
 const option_row psgd__optim_options[] = {
-    {"lr", OPTION_NUMBER, FIELD(lr), "0.01", .min = 0, .max = HUGE_VAL, .help = "mu, the step size; psgd: larger for at most 128 parameters"},
+    {"lr", OPTION_NUMBER, FIELD(lr), "0.01", .min = 0, .max = HUGE_VAL,
+     .help = "mu, the step size; psgd: larger up to 128 parameters"},
     {"lr-schedule", OPTION_CHOICE, FIELD(lr_schedule.kind), "constant", .choices = schedules,
      .help = "plateau: times lr-factor whenever validation is worse than the best so far"},
     {"lr-every", OPTION_COUNT, FIELD(lr_schedule.every), "1000", .min = 1, .max = 1e15,

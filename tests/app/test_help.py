@@ -93,11 +93,11 @@ class Help(unittest.TestCase):
         self.assertGreater(count, 20)
 
     def test_defaults_are_those_of_the_method_named(self):
-        self.assertRegex(help_of("train"), r"(?m)^  --lr X +mu, the step size \[by method\]$")
+        self.assertRegex(help_of("train"), r"(?m)^  --lr X +mu, the step size; psgd: larger up to 128 parameters\s+\[by\s+method\]$")
         self.assertIn("Defaults by method", help_of("train"))
         for method, rate in (("adam", "0.001"), ("lbfgs", "1")):
             said = help_of("train", "--optimizer", method)
-            self.assertRegex(said, rf"(?m)^  --lr X +mu, the step size \[{rate}\]$")
+            self.assertRegex(said, rf"(?m)^  --lr X +mu, the step size; psgd: larger up to 128 parameters\s+\[{rate}\]$")
             self.assertIn(f"Defaults are those of {method}.", said)
         self.assertIn("[newton]", help_of("train", "--optimizer", "psgd"))
         self.assertIn("[fisher]", help_of("train", "--optimizer", "psgd", "--criterion", "fisher"))
