@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "train/checkpoint.h"
+#include "train/settings.h"
 
 psgd_status psgd__compare_set(compare_list *to, const char *name, const char *value)
 {
@@ -16,22 +17,13 @@ psgd_status psgd__compare_set(compare_list *to, const char *name, const char *va
     return PSGD_OK;
 }
 
-/* NULL: it has none of this name. */
-static const char *value_of(const train_setting *list, int count, const char *name)
-{
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(list[i].name, name)) return list[i].value;
-    }
-    return NULL;
-}
-
 /* Whatever their order, and wherever the folder lies. */
 static psgd_status check_same(const checkpoint *file, const compare_list *now)
 {
     for (int i = 0; i < now->count + file->setting_count; i++) {
         const char *name = i < now->count ? now->list[i].name : file->settings[i - now->count].name;
-        const char *is = value_of(now->list, now->count, name);
-        const char *was = value_of(file->settings, file->setting_count, name);
+        const char *is = psgd__setting_find(now->count, now->list, name);
+        const char *was = psgd__setting_find(file->setting_count, file->settings, name);
         if (!strcmp(name, "out") || (is && was && !strcmp(is, was))) continue;
         return psgd__fail(
             PSGD_ERR_ARGUMENT,

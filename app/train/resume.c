@@ -30,13 +30,9 @@ static psgd_status check_same_state(const checkpoint *file, int count, const tra
 {
     static const train_setting of[] = {{"micro-batches", "1"}, {"optimizer", "psgd-newton"}};
     for (int i = 0; i < 2; i++) {
-        const char *was = of[i].value, *is = NULL;
-        for (int k = 0; k < file->setting_count; k++) {
-            if (!strcmp(file->settings[k].name, of[i].name)) was = file->settings[k].value;
-        }
-        for (int k = 0; k < count; k++) {
-            if (!strcmp(settings[k].name, of[i].name)) is = settings[k].value;
-        }
+        const char *was = psgd__setting_find(file->setting_count, file->settings, of[i].name);
+        const char *is = psgd__setting_find(count, settings, of[i].name);
+        if (!was) was = of[i].value;
         if (!is || !strcmp(was, is)) continue;
         return psgd__fail(PSGD_ERR_ARGUMENT, "the run in %s has --%s %s and cannot resume with %s; leave out --%s",
                           file->folder, of[i].name, was, is, of[i].name);
@@ -55,31 +51,12 @@ static bool is_same_folder(const char *a, const char *b)
 /* Another folder may hold another run, which checkpoints and records would overwrite. */
 static psgd_status check_same_folder(const checkpoint *file, int count, const train_setting *settings)
 {
-    for (int k = 0; k < count; k++) {
-        if (strcmp(settings[k].name, "out") != 0 || is_same_folder(settings[k].value, file->folder)) continue;
-        return psgd__fail(
-            PSGD_ERR_ARGUMENT,
-            "the run in %s resumes where it lies, not in %s; leave out --out, and copy the folder first to "
-            "keep the run as it is",
-            file->folder, settings[k].value);
-    }
-    return PSGD_OK;
-}
-
-static bool is_given(int count, const train_setting *settings, const char *name)
-{
-    for (int i = 0; i < count; i++) {
-        if (!strcmp(settings[i].name, name)) return true;
-    }
-    return false;
-}
-
-static bool has_setting(const checkpoint *file, const train_setting *wanted)
-{
-    for (int k = 0; k < file->setting_count; k++) {
-        if (!strcmp(file->settings[k].name, wanted->name)) return !strcmp(file->settings[k].value, wanted->value);
-    }
-    return false;
+    const char *out = psgd__setting_find(count, settings, "out");
+    if (!out || is_same_folder(out, file->folder)) return PSGD_OK;
+    return psgd__fail(PSGD_ERR_ARGUMENT,
+                      "the run in %s resumes where it lies, not in %s; leave out --out, and copy the folder first to "
+                      "keep the run as it is",
+                      file->folder, out);
 }
 
 psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks *ranks, const char *folder, int count,
@@ -92,13 +69,16 @@ psgd_status psgd__trainer_resume(const psgd_context *context, const train_ranks 
     if (status == PSGD_OK) status = check_same_folder(&file, count, settings);
     status = psgd_comm_agree(ranks && ranks->all ? ranks->all : ranks ? ranks->comm : NULL, status);
     if (status == PSGD_OK) status = recreate(&file, ranks, count, settings, &self);
-    if (status == PSGD_ERR_IO && !is_given(count, settings, "data")) {
+    if (status == PSGD_ERR_IO && !psgd__setting_find(count, settings, "data")) {
         char why[512];
         snprintf(why, sizeof why, "%s", psgd_last_error());
         status = psgd__fail(PSGD_ERR_IO, "%s; --data says where the data of the run in %s are now", why, folder);
     }
-    for (int i = 0; status == PSGD_OK && i < count; i++) self->changed |= !has_setting(&file, &settings[i]);
-    if (status == PSGD_OK) self->data_given = is_given(count, settings, "data");
+    for (int i = 0; status == PSGD_OK && i < count; i++) {
+        const char *was = psgd__setting_find(file.setting_count, file.settings, settings[i].name);
+        self->changed |= !was || strcmp(was, settings[i].value) != 0;
+    }
+    if (status == PSGD_OK) self->data_given = psgd__setting_find(count, settings, "data") != NULL;
     if (status == PSGD_OK) status = psgd__checkpoint_restore(&file, self);
     psgd__checkpoint_close(&file);
     if (status == PSGD_OK) {

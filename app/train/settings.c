@@ -5,6 +5,14 @@
 #include "core/text.h"
 #include "train/task.h"
 
+const char *psgd__setting_find(int count, const train_setting *list, const char *name)
+{
+    for (int i = 0; i < count; i++) {
+        if (!strcmp(list[i].name, name)) return list[i].value;
+    }
+    return NULL;
+}
+
 /* Options of a schedule, and the schedules that they are for: values of lr-schedule, or lr-epochs or lr-end, which make
  * schedules step of their own. */
 static const struct schedule_option {

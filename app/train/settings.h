@@ -1,8 +1,11 @@
-/* Settings that exclude each other: those of learning rate schedules, and those that only some data take. */
+/* Settings by name, and those that exclude each other: of learning rate schedules, and of some data alone. */
 #ifndef PSGD_TRAIN_SETTINGS_H
 #define PSGD_TRAIN_SETTINGS_H
 
 #include "train/config.h"
+
+/* The value in a list; NULL: it has none of this name. */
+const char *psgd__setting_find(int count, const train_setting *list, const char *name);
 
 /* That every option of a schedule is one of the schedule of the run. */
 psgd_status psgd__settings_check_schedule(const train_config *config);
